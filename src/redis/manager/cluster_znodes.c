@@ -1,3 +1,4 @@
+/* The mirrors of the znodes, reading them again for a new leader, and fenced writes. */
 #include "redis/manager/cluster_znodes.h"
 
 #include <conclave/config.h>
@@ -12,11 +13,11 @@ enum { REQUESTS_MAX = 64 };
 /* The znodes that are mirrored. */
 enum cell { CELL_CURRENT, CELL_PLAN, CELL_REQUESTS, CELL_GEM, CELLS };
 
-/* One as it was last known. */
+/* One of them, as it was last known. */
 struct mirrored_znode {
     struct redis_store *store;
     struct conclave_config *mirror; /* NULL: closed */
-    int64_t zxid;                   /* shows all changes up to there; 0: never read */
+    int64_t zxid;                   /* of the last change that it shows; 0: never read */
     bool present;
     bool corrupt;
     int32_t version;
@@ -38,8 +39,8 @@ struct redis_store {
     struct redis_request requests[REQUESTS_MAX];
     size_t request_count;
     char bad_request[REDIS_NAME_SIZE]; /* "" */
-    char refused[REDIS_NAME_SIZE];     /* the request whose answer was refused last; "" */
-    enum { RESULT_CREATE, RESULT_SET, RESULT_NONE } result_way; /* how it is answered then */
+    char refused[REDIS_NAME_SIZE];     /* the last request whose result was refused; "" */
+    enum { RESULT_CREATE, RESULT_SET, RESULT_NONE } result_way; /* how to answer it */
     struct redis_report scratch;
     int parts; /* recipes that are not closed, and calls under way */
     bool closing;
@@ -64,9 +65,11 @@ const char *redis_path(const char *root, const char *below, char buf[REDIS_PATH_
 
 static void part_gone(struct redis_store *s)
 {
+    assert(s->parts > 0);
     if (--s->parts > 0) {
         return;
     }
+    assert(s->closing);
     struct redis_store_callbacks callbacks = s->callbacks;
     free(s);
     callbacks.on_closed(callbacks.ctx);
@@ -79,7 +82,7 @@ static void cluster_znodes_tell_change(struct redis_store *s)
     }
 }
 
-/* Records */
+/* --- records */
 
 static const struct cell_row *cell_row(const struct mirrored_znode *cell)
 {
@@ -183,7 +186,7 @@ static int mirror_open(struct redis_store *s, enum cell which)
     return rc;
 }
 
-/* Managers */
+/* --- managers */
 
 static void cluster_znodes_on_member(struct conclave_group *group, enum conclave_group_event event,
                                      const struct conclave_member *member, void *ctx)
@@ -240,7 +243,7 @@ int redis_store_report(struct redis_store *store, const struct redis_report *rep
     return rc;
 }
 
-/* Beginning and end */
+/* --- opening and closing */
 
 int redis_store_open(const struct redis_store_settings *settings,
                      const struct redis_store_callbacks *callbacks, struct redis_store **ret)
@@ -275,6 +278,7 @@ void redis_store_set_election(struct redis_store *store, struct conclave_electio
 
 void redis_store_close(struct redis_store *store)
 {
+    assert(!store->closing);
     store->closing = true;
     if (store->group != NULL) {
         conclave_group_close(store->group);
@@ -288,7 +292,7 @@ void redis_store_close(struct redis_store *store)
     part_gone(store);
 }
 
-/* What is there */
+/* --- the view */
 
 struct redis_znodes redis_store_znodes(const struct redis_store *store)
 {
@@ -326,13 +330,13 @@ const char *redis_store_root(const struct redis_store *store)
     return store->root;
 }
 
-/* Reading anew: the folders, then a sync, then both records.
+/* --- refresh: the folders, then a sync, then both records
  *
- * A folder is looked for before it is made, and what is above it is touched only when it is missing: servers refuse to
- * create below a node that others own even what is there already. */
+ * A folder is looked for before it is created, and its parents are created only if they are missing: below a node
+ * that others own, servers refuse to create even what exists already. */
 
 static const struct refresh_row {
-    enum conclave_op_type op; /* EXISTS: a folder, which is made if it is missing */
+    enum conclave_op_type op; /* EXISTS: a folder, created if it is missing */
     const char *below;        /* ROOT; NULL: the gem's root */
     enum cell cell;           /* of GET */
 } REFRESH_ROWS[] = {
@@ -349,7 +353,7 @@ struct refresh {
     void *ctx;
     size_t row;
     char path[REDIS_PATH_MAX]; /* of the row */
-    size_t made; /* bytes of a folder's path that are being made; 0: it is looked for */
+    size_t made; /* length of the part of the path that is being created; 0: it is looked for */
 };
 
 static void refresh_end(struct refresh *r, int error)
@@ -376,7 +380,7 @@ static void refresh_enter(struct refresh *r, size_t row)
     }
 }
 
-/* The folder's next step after this answer. 0: it is there; 1: to be sent (refresh_send); else why it cannot be. */
+/* The next step for a folder after this answer. 0: it exists; 1: send again (refresh_send); else why it cannot exist. */
 static int refresh_folder_step(struct refresh *r, int error)
 {
     size_t len = strlen(r->path);
@@ -459,17 +463,17 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
     done(ctx, error);
 }
 
-/* Writing */
+/* --- writing */
 
-/* A transaction under way, and what it will have changed. */
+/* A transaction under way, and what it changes. */
 struct znode_write {
     struct redis_store *store;
     redis_store_fn fn;
     void *ctx;
     struct mirrored_znode *cell; /* NULL: no record */
     bool removes;
-    int32_t version;            /* that it has then */
-    char name[REDIS_NAME_SIZE]; /* of the request that goes; "" */
+    int32_t version;            /* of the record after the write */
+    char name[REDIS_NAME_SIZE]; /* of the request that it answers; "" */
     union {
         struct redis_current current;
         struct redis_plan plan;
@@ -501,7 +505,7 @@ static void write_note(struct znode_write *w, int64_t zxid)
     }
 }
 
-/* An answer must not be refused for ever: the request would keep all that comes behind it waiting. */
+/* An answer must not be refused for ever: all later requests would wait behind this one. */
 static void answer_note(struct znode_write *w, const struct conclave_reply *reply)
 {
     struct redis_store *s = w->store;

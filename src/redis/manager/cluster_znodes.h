@@ -6,10 +6,10 @@
  *   ROOT/managers/<id>     this manager's report, and those of the others (a group, conclave/group.h)
  *   ROOT/results, events, config
  *
- * A record never goes back to an older one: what was written or read by refresh here counts until the mirror has caught
- * up. All writes but the report are transactions that check the node by which this manager leads: from one that was
- * followed by another, whether it knows or not, they do nothing. A record that cannot be read is told (corrupt): then
- * nothing may be decided from it.
+ * A record never goes back to an older state: what this store wrote or read by refresh counts until the mirror has
+ * caught up. All writes but the report are transactions that check the node by which this manager leads: if another
+ * manager has taken over, they do nothing, even if this one does not know it yet. While a record is corrupt, nothing may
+ * be decided.
  */
 #ifndef REDIS_MANAGER_CLUSTER_ZNODES_H
 #define REDIS_MANAGER_CLUSTER_ZNODES_H
@@ -27,11 +27,11 @@ const char *redis_path(const char *root, const char *below, char buf[REDIS_PATH_
 struct redis_store;
 
 struct redis_store_callbacks {
-    void (*on_change)(void *ctx); /* current, plan or requests changed, or became readable */
+    void (*on_change)(void *ctx); /* current, plan or requests changed */
     void (*on_report)(void *ctx, const struct redis_report *report); /* of another manager */
     void (*on_gone)(void *ctx, const char *id);
     void (*on_membership)(void *ctx, enum conclave_membership membership);
-    void (*on_closed)(void *ctx); /* the end; the store is gone */
+    void (*on_closed)(void *ctx); /* called last; the store is freed */
     void *ctx;
 };
 
@@ -39,11 +39,11 @@ struct redis_store_settings {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     const char *root;     /* no "/" at its end */
-    const char *id;       /* of this manager; NULL: an observer, that writes nothing */
+    const char *id;       /* of this manager; NULL: an observer, which writes nothing */
     const char *gem_root; /* where the Ruby gem's manual_failover is read; NULL: nowhere */
 };
 
-/* 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (the path or the id). On failure *ret is to be closed when it was set. */
+/* 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (the path or the id). On failure close *ret if it was set. */
 int redis_store_open(const struct redis_store_settings *settings,
                      const struct redis_store_callbacks *callbacks,
                      struct redis_store **ret) CONCLAVE_MUST_USE;
@@ -51,18 +51,18 @@ int redis_store_open(const struct redis_store_settings *settings,
 /* Leaves the group and stops all mirrors; then on_closed. */
 void redis_store_close(struct redis_store *store);
 
-/* --- what is there -------------------------------------------------------------- */
+/* --- the view -------------------------------------------------------------- */
 
 /* What the store knows. The pointers are good until it changes. */
 struct redis_znodes {
-    bool known;          /* both records were read, or found missing */
-    const char *corrupt; /* the name of a record that cannot be read ("current", "plan"), or NULL */
+    bool known;                          /* both records were read or found missing */
+    const char *corrupt;                 /* "current" or "plan" if it cannot be read, or NULL */
     const struct redis_current *current; /* NULL: no such znode */
     int32_t current_version;
     const struct redis_plan *plan; /* NULL: no such znode */
     int32_t plan_version;
-    const struct redis_request *request; /* the oldest; NULL: none */
-    const char *bad_request; /* the name of one that cannot be read, to be refused; NULL: none */
+    const struct redis_request *request;     /* the oldest; NULL: none */
+    const char *bad_request;                 /* the name of one that cannot be read; NULL: none */
     const struct redis_request *gem_request; /* what the gem's clients asked for; NULL: nothing */
     int32_t gem_version;                     /* of its node, for its deletion */
 };
@@ -74,10 +74,10 @@ void redis_store_gem_taken(struct redis_store *store, int64_t zxid);
 
 /* --- writing -------------------------------------------------------------------- */
 
-/* Reads both records anew, after a sync, and makes the folders (not for an observer). done: 0 or why not. */
+/* Creates the folders (an observer does not), then reads both records after a sync. done: 0 or the error. */
 void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int error), void *ctx);
 
-/* The report of this manager. The last one counts. 0 or CONCLAVE_ENOMEM. */
+/* Writes the report of this manager; the last one counts. 0 or CONCLAVE_ENOMEM. */
 int redis_store_report(struct redis_store *store,
                        const struct redis_report *report) CONCLAVE_MUST_USE;
 
@@ -85,12 +85,12 @@ int redis_store_report(struct redis_store *store,
  * CONCLAVE_EFENCED. */
 void redis_store_set_election(struct redis_store *store, struct conclave_election *election);
 
-/* Carried out only if the election's node still leads. error: 0, CONCLAVE_EFENCED (nothing was done), or the
- * answer's, CONCLAVE_CONNECTION_LOSS being an outcome that is not known. reply: without the check's result; NULL when
- * there was none. Called once, also while the store is being closed. */
+/* The result of a write, which is carried out only if the election's node still leads. error: 0, CONCLAVE_EFENCED
+ * (nothing was done), or the answer's (after CONCLAVE_CONNECTION_LOSS the outcome is unknown). reply: without the
+ * check's result. Called once, also while the store is closing. */
 typedef void (*redis_store_fn)(void *ctx, int error, const struct conclave_reply *reply);
 
-/* At most REDIS_PARTS_MAX parts. fn is never called from inside. 0; CONCLAVE_EFENCED (does not lead),
+/* At most REDIS_PARTS_MAX parts. fn is not called before this returns. 0; CONCLAVE_EFENCED (does not lead),
  * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, ...: fn is not called. */
 int redis_store_multi(struct redis_store *store, const struct conclave_op *parts, size_t count,
                       redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
@@ -101,13 +101,13 @@ int redis_store_write(struct redis_store *store, const struct record_table *tabl
                       const void *record, int32_t version, redis_store_fn fn,
                       void *ctx) CONCLAVE_MUST_USE;
 
-/* Creates results/<name>, deletes requests/<name>. What refused the result (one of that name exists, no permission, a
- * quota) is remembered: the next call for the same name sets it, or only deletes the request. */
+/* Creates results/<name> and deletes requests/<name>. If the result is refused (it exists, no permission, a quota), the
+ * next call for the same name sets it, or only deletes the request. */
 int redis_store_answer(struct redis_store *store, const char *name,
                        const struct redis_result *result, redis_store_fn fn,
                        void *ctx) CONCLAVE_MUST_USE;
 
-/* The client, for what needs no fence. */
+/* The client, for requests that need no fence. */
 struct conclave_client *redis_store_client(const struct redis_store *store);
 const char *redis_store_root(const struct redis_store *store);
 

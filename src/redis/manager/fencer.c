@@ -1,5 +1,7 @@
+/* The thread that runs fencing methods, and its end in the loop. */
 #include "redis/manager/fencer.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +14,17 @@ struct redis_fencer {
     size_t count;
     uv_work_t work;
     bool running;
-    bool canceled; /* nobody is to be told */
+    bool canceled; /* the result is not reported */
     bool destroyed;
     int stop_fd; /* eventfd: readable ends the methods */
 
-    /* for the thread, unchanged while it runs */
+    /* input of the thread, unchanged while it runs */
     int node;
     struct redis_node_config target;
     int64_t old_token;
     int64_t new_token;
 
-    /* of the thread, to be read after it */
+    /* output of the thread, read after its end */
     int rc;
     char text[REDIS_TEXT_SIZE];
 
@@ -58,6 +60,7 @@ static void fencer_over(uv_work_t *work, int status)
 {
     struct redis_fencer *f = work->data;
     uint64_t count;
+    assert(f->running);
     f->running = false;
     if (f->destroyed) {
         fencer_free(f);
@@ -94,6 +97,7 @@ int redis_fencer_create(uv_loop_t *loop, const struct fence_method *methods, siz
 int redis_fencer_run(struct redis_fencer *fencer, int node, const struct redis_node_config *target,
                      int64_t old_token, int64_t new_token, redis_fenced_fn fn, void *ctx)
 {
+    assert(!fencer->destroyed && node >= 0);
     if (fencer->running) {
         return CONCLAVE_EBUSY;
     }

@@ -1,9 +1,11 @@
+/* A manager puts its parts together: monitor, store, election, journal, fencer, driver. */
 #include "redis/manager/manager.h"
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "redis/manager/plan_driver.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,18 +23,19 @@ struct redis_manager {
     struct redis_driver *driver;
     struct redis_managers managers;
     struct redis_report report;
-    uv_timer_t timer;                       /* the next report */
-    uint32_t probed;                        /* servers that were probed at all */
-    uint32_t differing[REDIS_MANAGERS_MAX]; /* hash of what was told about another's options */
+    uv_timer_t timer; /* the next report */
+    uint32_t probed;  /* bit i: server i was probed at least once */
+    uint32_t differing
+        [REDIS_MANAGERS_MAX]; /* what was reported about the options of views[i]; 0: they agree */
     char leader[REDIS_NAME_SIZE];
     enum conclave_membership membership;
-    bool standing_back; /* another has the id */
+    bool standing_back; /* another manager has the id */
     bool ready;
     bool closing;
-    int parts; /* pieces that are not closed */
+    int parts; /* parts that are not closed */
 };
 
-/* Events */
+/* --- events */
 
 static void manager_event(struct redis_manager *m, const char *name, int node, int64_t bytes,
                           bool public, const char *text)
@@ -70,7 +73,7 @@ static void on_driver_event(void *ctx, const char *name, int node, int64_t bytes
     manager_event(ctx, name, node, bytes, public, text);
 }
 
-/* Reports */
+/* --- reports */
 
 static void on_report_timer(uv_timer_t *timer);
 
@@ -109,7 +112,7 @@ static void manager_check_ready(struct redis_manager *m)
     }
 }
 
-/* Servers */
+/* --- servers */
 
 static void tell_node(struct redis_manager *m, int place, const char *why)
 {
@@ -149,14 +152,15 @@ static void on_probed(void *ctx, int node, bool changed, const char *text)
         tell_node(m, node, text);
         manager_report(m);
     }
+    assert(node >= 0 && (size_t)node < m->s.config->node_count);
     m->probed |= UINT32_C(1) << node;
     manager_check_ready(m);
     redis_driver_wake(m->driver);
 }
 
-/* Other managers */
+/* --- other managers */
 
-/* Managers that go by other options decide otherwise: told once each time it changes. */
+/* Managers with other options decide differently. Each difference is reported once. */
 static void check_options(struct redis_manager *m, const struct redis_report *report)
 {
     const struct redis_config *config = m->s.config;
@@ -178,8 +182,8 @@ static void check_options(struct redis_manager *m, const struct redis_report *re
     m->differing[at] = sign;
     if (sign != 0) {
         manager_tell(m, "options-differ", REDIS_NONE,
-                     "manager %s goes by other options (%s); give all managers the same",
-                     report->id, nodes_differ ? "--nodes" : "--managers or --period");
+                     "manager %s has other options (%s); give all managers the same", report->id,
+                     nodes_differ ? "--nodes" : "--managers or --period");
     }
 }
 
@@ -206,7 +210,7 @@ static void manager_on_gone(void *ctx, const char *id)
     redis_driver_wake(m->driver);
 }
 
-/* Two with one id would be counted twice: whoever has it not stands back from the election as well. */
+/* Two managers with one id would be counted as one: the one whose id is taken leaves the election, too. */
 static void on_membership(void *ctx, enum conclave_membership membership)
 {
     struct redis_manager *m = ctx;
@@ -237,7 +241,7 @@ static void manager_on_change(void *ctx)
     }
 }
 
-/* Election */
+/* --- election */
 
 static int manager_on_elected(struct conclave_election *election, struct conclave_token token,
                               bool regrant, void *ctx)
@@ -249,6 +253,7 @@ static int manager_on_elected(struct conclave_election *election, struct conclav
     if (m->standing_back) {
         return CONCLAVE_ECONFLICT;
     }
+    assert(!m->s.dry_run && m->journal != NULL && m->driver != NULL);
     snprintf(m->leader, sizeof m->leader, "%s", m->id);
     manager_event(m, "elected", REDIS_NONE, -1, true, "this manager leads");
     redis_journal_begin(m->journal);
@@ -263,7 +268,7 @@ static void manager_on_revoked(struct conclave_election *election, int why, int6
     if (m->driver != NULL) {
         redis_driver_stop(m->driver);
     }
-    manager_tell(m, "revoked", REDIS_NONE, "this manager leads no more: %s",
+    manager_tell(m, "revoked", REDIS_NONE, "this manager no longer leads: %s",
                  conclave_strerror(why));
 }
 
@@ -283,10 +288,11 @@ static void on_leader(struct conclave_election *election, const struct conclave_
     }
 }
 
-/* Beginning and end */
+/* --- opening and closing */
 
 static void manager_free(struct redis_manager *m)
 {
+    assert(m->closing && m->store == NULL && m->monitor == NULL && m->driver == NULL);
     void (*closed)(void *) = m->s.on_closed;
     void *ctx = m->s.ctx;
     if (m->read_buffer != NULL) {
@@ -299,6 +305,7 @@ static void manager_free(struct redis_manager *m)
 static void part_gone(void *ctx)
 {
     struct redis_manager *m = ctx;
+    assert(m->parts > 0);
     if (--m->parts == 0) {
         manager_free(m);
     }
@@ -325,7 +332,7 @@ static void on_driver_closed(void *ctx)
     part_gone(ctx);
 }
 
-/* The store and the monitor are gone: nothing calls the driver any more. */
+/* Once the store and the monitor are closed, nothing calls the driver. */
 static void on_hands_gone(void *ctx)
 {
     struct redis_manager *m = ctx;
@@ -354,8 +361,9 @@ static void on_store_closed(void *ctx)
 void redis_manager_close(struct redis_manager *manager)
 {
     struct redis_manager *m = manager;
+    assert(!m->closing);
     m->closing = true;
-    m->parts++; /* held to the end of this call */
+    m->parts++; /* until this call ends */
     if (m->driver != NULL) {
         redis_driver_stop(m->driver);
     }

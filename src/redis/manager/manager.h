@@ -1,7 +1,7 @@
 /*
- * One manager of a Redis cluster: it probes the servers, reports what it sees, stands for election, and while it leads
- * carries out fail-overs (redis/manager/plan_driver.h). Everything runs in one libuv loop, the ZooKeeper client too; nothing blocks
- * it but the fencing methods, which have a thread.
+ * One manager of a Redis cluster: it probes the servers, reports what it sees, takes part in the election, and carries
+ * out fail-overs while it leads (redis/manager/plan_driver.h). Everything runs in one libuv loop, the ZooKeeper client
+ * too; only the fencing methods have a thread.
  *
  *   monitor (probes) ──> report ──> store (znodes) <── reports of the others
  *                   \                                  /
@@ -22,7 +22,7 @@ struct redis_manager;
 
 struct redis_manager_settings {
     uv_loop_t *loop;
-    /* runs in the loop; outlives the manager, as do the next three */
+    /* runs in the loop; the client and the next three outlive the manager */
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     const struct redis_config *config;
@@ -32,21 +32,21 @@ struct redis_manager_settings {
     const char *gem_root;               /* where the Ruby gem's clients look; NULL: nowhere */
     const struct fence_method *methods; /* outlive the manager */
     size_t method_count;
-    bool dry_run; /* neither member nor candidate: says what it would do */
+    bool dry_run; /* neither member nor candidate: reports what it would do */
 
     void (*on_event)(void *ctx, const struct redis_event *event);
-    /* Its report stands, and every server was probed once. Told once. */
+    /* Its report is written, and every server was probed once. Called once. */
     void (*on_ready)(void *ctx);
-    void (*on_closed)(void *ctx); /* the end; the manager is gone */
+    void (*on_closed)(void *ctx); /* called last; the manager is freed */
     void *ctx;
 };
 
-/* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_EINVAL (path or id). On failure on_closed is still
- * told, from the loop, when *ret is not NULL. */
+/* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_EINVAL (path or id). If *ret is set on
+ * failure, on_closed is still called from the loop. */
 int redis_manager_open(const struct redis_manager_settings *settings,
                        struct redis_manager **ret) CONCLAVE_MUST_USE;
 
-/* Leaves in order: resigns, takes its report away. Once. */
+/* Resigns and removes the report. Call it once. */
 void redis_manager_close(struct redis_manager *manager);
 
 #endif

@@ -1,13 +1,15 @@
+/* Probes, and the errands of the leader: INFO of some servers now, and commands for one. */
 #include "redis/manager/monitor.h"
 
 #include "base/random.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { AGAIN_MS = 100, SUSPECT_PART = 10 };
 
-/* Of every manager; nothing is ever published there. */
+/* All managers subscribe to it; nothing is ever published there. */
 #define ALARM_CHANNEL "__conclave__"
 
 /* One server. */
@@ -15,7 +17,7 @@ struct eye {
     struct redis_monitor *monitor;
     int place;
     struct redis_link *probe; /* INFO and commands */
-    struct redis_link *alarm; /* stands in SUBSCRIBE */
+    struct redis_link *alarm; /* in SUBSCRIBE: its end shows the end of the server */
     uv_timer_t timer;         /* the next probe */
     bool probing;
     bool subscribing;
@@ -34,7 +36,7 @@ struct redis_monitor {
     void *closed_ctx;
 };
 
-/* Under way for the leader: one refresh, or one list of commands. */
+/* Work for the leader: one refresh, or one list of commands. */
 struct errand {
     struct redis_monitor *monitor;
     int left; /* INFOs under way */
@@ -64,7 +66,7 @@ static void monitor_on_timer(uv_timer_t *timer)
     eye_probe(timer->data);
 }
 
-/* A few percent of chance keep the probes of many managers apart. */
+/* A few percent of randomness keep the probes of several managers apart. */
 static void eye_arm(struct eye *e)
 {
     const struct redis_config *config = e->monitor->config;
@@ -79,8 +81,8 @@ static void eye_arm(struct eye *e)
     }
     if (node->state == REDIS_NODE_SUSPECT && node->failures > 1 &&
         (node->probe == REDIS_PROBE_CUT || node->probe == REDIS_PROBE_REFUSED)) {
-        left =
-            config->period_ms / SUSPECT_PART; /* such an answer costs nothing: soon, but no storm */
+        left = config->period_ms /
+               SUSPECT_PART; /* such an answer costs little: soon, but not at once */
     }
     uv_update_time(e->monitor->loop);
     uv_timer_start(&e->timer, monitor_on_timer, left > 0 ? (uint64_t)left : 0, 0);
@@ -102,7 +104,7 @@ static void eye_subscribe(struct eye *e)
                                      on_subscribed, e) == 0;
 }
 
-/* Counts what a probe said. */
+/* Counts the result of a probe. */
 static void eye_count(struct eye *e, enum redis_probe probe, const struct redis_facts *facts,
                       int64_t sent_ms, int64_t latency_us, const char *text)
 {
@@ -136,6 +138,7 @@ static void eye_take(struct eye *e, const struct redis_answer *answer)
 static void on_probe(void *ctx, const struct redis_answer *answer)
 {
     struct eye *e = ctx;
+    assert(e->probing);
     e->probing = false;
     if (e->monitor->closing) {
         return;
@@ -162,9 +165,9 @@ static void eye_probe(struct eye *e)
     }
 }
 
-/* Both connections end with the server's process, one after the other: that is one failure, and the next connection
- * says whether it is one at all. What is under way on the first one will tell by itself: a leader that fences cuts the
- * other (CLIENT KILL), and its commands go on. */
+/* Both connections end with the server's process, one after the other: that counts as one failure, and the next
+ * connection shows whether it is one. If a command waits on the probe connection, its answer decides: a leader that
+ * demotes a server cuts the other connection (CLIENT KILL), and its commands go on. */
 static void eye_cut(struct eye *e, enum redis_probe why, const char *text)
 {
     if (redis_link_waits(e->probe) || e->monitor->closing) {
@@ -180,7 +183,7 @@ static void on_cut(void *ctx, enum redis_probe why, const char *text)
     eye_cut(ctx, why, text);
 }
 
-/* Errands of the leader */
+/* --- errands of the leader */
 
 static void errand_end(struct errand *errand)
 {
@@ -189,6 +192,8 @@ static void errand_end(struct errand *errand)
     struct redis_outcome outcome = errand->outcome;
     void *ctx = errand->ctx;
     bool closing = errand->monitor->closing;
+    assert(errand->left == 0);
+    assert((refreshed == NULL) != (done == NULL));
     free(errand);
     if (closing) {
         return;
@@ -212,12 +217,13 @@ static void on_look(void *ctx, const struct redis_answer *answer)
             eye_arm(e);
         }
     }
+    assert(errand->left > 0);
     if (--errand->left == 0) {
         errand_end(errand);
     }
 }
 
-/* INFO for an errand. What cannot be asked for want of memory is left out: its facts stay old. */
+/* INFO for an errand. A server that cannot be asked for want of memory is left out: its facts stay old. */
 static void errand_look(struct errand *errand, struct eye *e)
 {
     struct monitor_look *look = malloc(sizeof *look);
@@ -280,7 +286,7 @@ static void on_command(void *ctx, const struct redis_answer *answer)
     errand_go_on(errand);
 }
 
-/* The command whose turn it is. */
+/* Sends the next command. */
 static int errand_send(struct errand *errand)
 {
     const struct redis_command *command = &errand->list[errand->at];
@@ -292,7 +298,7 @@ static int errand_send(struct errand *errand)
                            errand->monitor->config->op_timeout_ms, on_command, errand);
 }
 
-/* An answer may be long in coming: whoever was told to lead may not lead any more. */
+/* The next command, or the INFO at the end. The lease is checked again: answers take time. */
 static void errand_go_on(struct errand *errand)
 {
     if (errand->at < errand->count) {
@@ -310,7 +316,7 @@ static void errand_go_on(struct errand *errand)
     }
 }
 
-/* Why the node that was just asked gets no commands; NULL: it does. */
+/* Why this server gets no commands; NULL: it gets them. */
 static const char *errand_stranger(const struct errand *errand, const struct redis_answer *answer)
 {
     const struct redis_facts *facts = &errand->monitor->nodes[errand->node].facts;
@@ -323,7 +329,7 @@ static const char *errand_stranger(const struct errand *errand, const struct red
     return facts->role != errand->role ? "its role has changed meanwhile" : NULL;
 }
 
-/* Who answers now: the process may be another one than that of the facts, or have become a master since. */
+/* INFO comes first: since the facts were read, the process may have been restarted or changed its role. */
 static void on_asked_who(void *ctx, const struct redis_answer *answer)
 {
     struct errand *errand = ctx;
@@ -357,6 +363,7 @@ int redis_monitor_command(struct redis_monitor *monitor, const struct redis_orde
     errand->node = orders->node;
     errand->role = orders->role;
     errand->outcome = (struct redis_outcome){.ok = true, .failed = -1};
+    assert(orders->count > 0 && orders->count <= REDIS_COMMANDS_MAX);
     errand->count = orders->count;
     memcpy(errand->list, orders->list, orders->count * sizeof *orders->list);
     snprintf(errand->run_id, sizeof errand->run_id, "%s", orders->run_id);
@@ -368,10 +375,11 @@ int redis_monitor_command(struct redis_monitor *monitor, const struct redis_orde
     return rc;
 }
 
-/* Beginning and end */
+/* --- opening and closing */
 
 static void monitor_part_closed(struct redis_monitor *m)
 {
+    assert(m->closing && m->parts > 0);
     if (--m->parts > 0) {
         return;
     }
@@ -395,10 +403,11 @@ static void monitor_on_timer_closed(uv_handle_t *handle)
 
 void redis_monitor_close(struct redis_monitor *monitor, void (*closed)(void *ctx), void *ctx)
 {
+    assert(!monitor->closing);
     monitor->closing = true;
     monitor->closed = closed;
     monitor->closed_ctx = ctx;
-    monitor->parts++; /* held to the end of this call */
+    monitor->parts++; /* until this call ends */
     for (size_t i = 0; i < monitor->config->node_count; i++) {
         struct eye *e = &monitor->eyes[i];
         if (e->probe != NULL) {
@@ -443,6 +452,7 @@ static int eye_open(struct redis_monitor *m, int place, const struct redis_monit
 int redis_monitor_create(const struct redis_monitor_settings *settings, struct redis_monitor **ret)
 {
     size_t count = settings->config->node_count;
+    assert(count > 0 && count <= REDIS_NODES_MAX);
     struct redis_monitor *m = calloc(1, sizeof *m);
     if (m == NULL) {
         return CONCLAVE_ENOMEM;

@@ -1,3 +1,4 @@
+/* Writes events, the configuration and the gem's nodes, and trims folders. */
 #include "redis/manager/operator_nodes.h"
 
 #include <assert.h>
@@ -14,13 +15,13 @@ struct folder {
     bool trimming;
 };
 
-/* A node that the leader keeps at a text: set, and created if it is not there. */
+/* A node whose text the leader keeps up to date. It is created if it does not exist. */
 struct kept_node {
     struct redis_journal *journal;
     char path[REDIS_PATH_MAX]; /* "": it is not kept */
-    struct buf text;           /* as it was last written in this term */
+    struct buf text;           /* as last written in this term */
     struct buf next;           /* being written */
-    bool creates;              /* it was not there */
+    bool creates;              /* it does not exist yet */
     bool writing;
 };
 
@@ -51,7 +52,7 @@ static void journal_release(struct redis_journal *j)
     }
 }
 
-/* A fenced transaction; fn releases the journal. */
+/* Sends a fenced transaction; fn must release the journal. */
 static bool journal_submit(struct redis_journal *j, const struct conclave_op *parts, size_t count,
                            redis_store_fn fn, void *ctx)
 {
@@ -61,7 +62,7 @@ static bool journal_submit(struct redis_journal *j, const struct conclave_op *pa
     return sent;
 }
 
-/* Folders */
+/* --- folders */
 
 static int operator_nodes_compare_names(const void *a, const void *b)
 {
@@ -151,7 +152,7 @@ void redis_journal_refuse(struct redis_journal *journal, const char *name)
     }
 }
 
-/* Events */
+/* --- events */
 
 static void operator_nodes_on_written(void *ctx, int error, const struct conclave_reply *reply)
 {
@@ -173,7 +174,7 @@ void redis_journal_event(struct redis_journal *journal, const struct redis_event
     buf_finish(&out);
 }
 
-/* Nodes that are kept */
+/* --- nodes that are kept up to date */
 
 static void kept_node_put(struct kept_node *node);
 
@@ -202,7 +203,7 @@ static void kept_node_put(struct kept_node *node)
     node->writing = journal_submit(node->journal, &op, 1, on_kept, node);
 }
 
-/* Writes what a table makes of the record, unless the node has it already. */
+/* Writes a record, unless the node has this text already. */
 static void kept_node_write(struct kept_node *node, const struct record_table *table,
                             const void *record)
 {
@@ -229,9 +230,10 @@ static void on_gem_taken(void *ctx, int error, const struct conclave_reply *repl
 {
     struct redis_journal *j = ctx;
     if (error == 0 && !j->destroyed) {
-        redis_store_gem_taken(j->store, reply->zxid); /* the mirror may show it a moment longer */
+        redis_store_gem_taken(j->store,
+                              reply->zxid); /* the mirror may still show it for a moment */
     }
-    j->gem_taken = -1; /* each node of the gem begins with the same versions */
+    j->gem_taken = -1; /* the next node begins with the same version */
     journal_release(j);
 }
 
@@ -261,7 +263,7 @@ void redis_journal_gem_request(struct redis_journal *journal, const struct redis
     buf_finish(&out);
 }
 
-/* Beginning and end */
+/* --- opening and closing */
 
 void redis_journal_begin(struct redis_journal *journal)
 {

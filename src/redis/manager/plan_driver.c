@@ -1,6 +1,8 @@
+/* The driver: asks the planner, carries out its action, tells it the result. */
 #include "redis/manager/plan_driver.h"
 
 #include "base/clock.h"
+#include "base/transition.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -9,8 +11,35 @@
 
 enum { RETRY_MS = 250, LOOK_MS = 50, SECOND_MS = 1000, ACTIONS_A_SECOND = 50 };
 
+/*
+ *   IDLE --- lead ---> LEADING --- begin ---> BUSY --- end ---> LEADING
+ *   LEADING --- stop ---> IDLE       BUSY --- stop ---> DRAINING, or IDLE if it was fencing, which is cancelled
+ *   DRAINING --- end ---> IDLE       DRAINING --- lead ---> STALE
+ *   STALE --- end ---> LEADING       STALE --- stop ---> DRAINING
+ */
+enum driver_state {
+    DRIVER_IDLE,    /* it does not lead */
+    DRIVER_LEADING, /* the timer takes the next step */
+    DRIVER_BUSY,    /* leads, and an action, or reading the records, is under way */
+    DRIVER_STALE, /* leads, and what is under way belongs to an earlier term: its result is ignored */
+    DRIVER_DRAINING, /* the same, and it does not lead */
+    DRIVER_CLOSED
+};
+
+static const uint16_t DRIVER_NEXT[] = {
+    [DRIVER_IDLE] = TRANSITION_TO(DRIVER_LEADING) | TRANSITION_TO(DRIVER_CLOSED),
+    [DRIVER_LEADING] = TRANSITION_TO(DRIVER_IDLE) | TRANSITION_TO(DRIVER_BUSY),
+    [DRIVER_BUSY] =
+        TRANSITION_TO(DRIVER_LEADING) | TRANSITION_TO(DRIVER_DRAINING) | TRANSITION_TO(DRIVER_IDLE),
+    [DRIVER_STALE] = TRANSITION_TO(DRIVER_LEADING) | TRANSITION_TO(DRIVER_DRAINING),
+    [DRIVER_DRAINING] =
+        TRANSITION_TO(DRIVER_IDLE) | TRANSITION_TO(DRIVER_STALE) | TRANSITION_TO(DRIVER_CLOSED),
+    [DRIVER_CLOSED] = 0,
+};
+
 struct redis_driver {
     struct redis_driver_settings s;
+    enum driver_state state;
     uv_timer_t timer;
     struct redis_memory memory;
     struct redis_action action;
@@ -18,38 +47,47 @@ struct redis_driver {
     struct redis_fence fence;
     char fence_plan[REDIS_NAME_SIZE]; /* the plan that fence is about */
     int64_t token;
-    bool leading;
-    bool busy;       /* an action, or reading anew, is under way */
-    bool read_anew;  /* the records may have changed */
-    bool stale;      /* the term of what is under way is over: its end is not noted */
-    bool complained; /* of a corrupt record */
-    int unread;      /* why the records could not be read, told already; 0 */
-    bool closing;
-    char last_problem[REDIS_TEXT_SIZE]; /* told already */
-    char last_dry[REDIS_TEXT_SIZE];
-    int64_t second_ms;      /* when the present second began */
-    int actions;            /* in it */
-    int64_t braked_ms;      /* no action before this */
-    const char *looked_for; /* step of the last action, when that was a REFRESH */
+    bool read_anew;                     /* the records may have changed */
+    bool complained;                    /* a corrupt record was reported */
+    int unread;                         /* why the records could not be read, as reported; 0 */
+    char last_problem[REDIS_TEXT_SIZE]; /* as reported */
+    char last_dry[REDIS_TEXT_SIZE];     /* as reported */
+    int64_t second_ms;                  /* when the present second began */
+    int actions;                        /* in it */
+    int64_t braked_ms;                  /* no action before this */
+    const char *looked_for;             /* step of the last action, when that was a REFRESH */
     void (*done)(void *ctx);
     void *done_ctx;
 };
 
 static void driver_step(uv_timer_t *timer);
 
+static void driver_enter(struct redis_driver *d, enum driver_state state)
+{
+    transition_check(DRIVER_NEXT, d->state, state);
+    d->state = state;
+}
+
 static void driver_wait(struct redis_driver *d, int64_t ms)
 {
-    if (!d->closing) {
-        uv_update_time(d->s.loop);
-        uv_timer_start(&d->timer, driver_step, ms > 0 ? (uint64_t)ms : 0, 0);
-    }
+    assert(d->state != DRIVER_CLOSED);
+    uv_update_time(d->s.loop);
+    uv_timer_start(&d->timer, driver_step, ms > 0 ? (uint64_t)ms : 0, 0);
 }
 
 void redis_driver_wake(struct redis_driver *driver)
 {
-    if (driver->leading && !driver->busy) {
+    if (driver->state == DRIVER_LEADING) {
         driver_wait(driver, 0);
     }
+}
+
+/* What was under way has ended. Whether it belongs to the present term. */
+static bool driver_end(struct redis_driver *d)
+{
+    bool ours = d->state == DRIVER_BUSY;
+    driver_enter(d, d->state == DRIVER_DRAINING ? DRIVER_IDLE : DRIVER_LEADING);
+    return ours;
 }
 
 static void __attribute__((format(printf, 6, 7)))
@@ -64,7 +102,7 @@ driver_tell(struct redis_driver *d, const char *name, int node, int64_t bytes, b
     d->s.on_event(d->s.ctx, name, node, bytes, public, text);
 }
 
-/* The end of an action */
+/* --- the end of an action */
 
 static bool action_writes(enum redis_action_kind kind)
 {
@@ -72,7 +110,7 @@ static bool action_writes(enum redis_action_kind kind)
            kind == REDIS_ACTION_DELETE_PLAN || kind == REDIS_ACTION_ANSWER;
 }
 
-/* The same trouble is told once. */
+/* Reports the same problem once. */
 static void driver_complain(struct redis_driver *d, const char *text)
 {
     char problem[REDIS_TEXT_SIZE];
@@ -88,14 +126,11 @@ static void driver_complain(struct redis_driver *d, const char *text)
 static void driver_over(struct redis_driver *d, const struct redis_outcome *outcome)
 {
     const struct redis_action *action = &d->action;
-    bool stale = d->stale;
-    assert(d->busy);
-    d->busy = false;
-    d->stale = false;
-    if (d->closing || stale || !d->leading) {
+    if (!driver_end(d)) {
         redis_driver_wake(d);
         return;
     }
+    assert(action->kind != REDIS_ACTION_WAIT);
     redis_steps_done(&d->memory, action, outcome, redis_link_now_ms());
     if (outcome->ok) {
         d->last_problem[0] = '\0';
@@ -107,22 +142,20 @@ static void driver_over(struct redis_driver *d, const struct redis_outcome *outc
         d->read_anew = action_writes(action->kind);
         driver_complain(d, outcome->text);
     }
-    /* To be looked for again and again: not as fast as a refused connection is told. */
+    /* The planner looks again and again, but not as fast as a server refuses connections. */
     bool looks = action->kind == REDIS_ACTION_REFRESH;
     bool again = looks && d->looked_for == action->step;
     d->looked_for = looks ? action->step : NULL;
     driver_wait(d, again ? LOOK_MS : 0);
 }
 
-/* It could not even be begun. */
+/* The action could not even be started. */
 static void driver_failed(struct redis_driver *d, int error)
 {
     struct redis_outcome outcome = {.failed = -1};
     snprintf(outcome.text, sizeof outcome.text, "%s", conclave_strerror(error));
     driver_over(d, &outcome);
-    if (!d->busy) {
-        driver_wait(d, RETRY_MS);
-    }
+    driver_wait(d, RETRY_MS);
 }
 
 static void on_commanded(void *ctx, const struct redis_outcome *outcome)
@@ -142,7 +175,7 @@ static void plan_driver_on_written(void *ctx, int error, const struct conclave_r
     struct redis_outcome outcome = {.ok = error == 0, .failed = -1};
     snprintf(outcome.text, sizeof outcome.text, "%s", error != 0 ? conclave_strerror(error) : "");
     /* While this manager closes, its journal is gone before the answer comes. */
-    if (error == 0 && d->leading && !d->stale && d->action.kind == REDIS_ACTION_ANSWER) {
+    if (error == 0 && d->state == DRIVER_BUSY && d->action.kind == REDIS_ACTION_ANSWER) {
         redis_journal_result(d->s.journal);
     }
     driver_over(d, &outcome);
@@ -160,7 +193,7 @@ static void on_fenced(void *ctx, int node, bool confirmed, const char *text)
     driver_over(d, &outcome);
 }
 
-/* Carrying out */
+/* --- carrying out an action */
 
 static int driver_fence(struct redis_driver *d)
 {
@@ -172,17 +205,17 @@ static int driver_fence(struct redis_driver *d)
                             current != NULL ? current->token : 0, d->token, on_fenced, d);
 }
 
-/* The lease, on the clock, now. */
+/* Whether the lease holds now, by the clock. */
 static bool driver_may_act(const struct redis_driver *d)
 {
     return d->s.dry_run || conclave_election_is_leader(d->s.election);
 }
 
-/* For what is under way: its term may have ended, and another one of this manager begun. */
+/* For commands that follow an answer: the term may have ended meanwhile, and another one of this manager begun. */
 static bool on_may_act(void *ctx)
 {
     const struct redis_driver *d = ctx;
-    return d->leading && !d->stale && !d->closing && driver_may_act(d);
+    return d->state == DRIVER_BUSY && driver_may_act(d);
 }
 
 static int driver_command(struct redis_driver *d)
@@ -227,7 +260,7 @@ static int driver_carry_out(struct redis_driver *d)
     return CONCLAVE_EINVAL;
 }
 
-/* Commands to servers change the world: each is told, with why. */
+/* Commands and fencing change servers: each is reported with its reason. */
 static void driver_announce(struct redis_driver *d)
 {
     const struct redis_action *a = &d->action;
@@ -261,19 +294,16 @@ static void driver_say_dry(struct redis_driver *d)
     }
 }
 
-/* Asking */
+/* --- asking the planner */
 
 static void plan_driver_on_read(void *ctx, int error)
 {
     struct redis_driver *d = ctx;
-    bool stale = d->stale;
-    assert(d->busy);
-    d->busy = false;
-    d->stale = false;
-    if (d->closing || !d->leading) {
+    bool ours = driver_end(d);
+    if (d->state != DRIVER_LEADING) {
         return;
     }
-    /* A lost connection mends itself, and is told elsewhere; what stays wrong would be a leader that does nothing. */
+    /* A lost connection recovers and is reported elsewhere. Any other error would leave a leader that does nothing. */
     if (error != 0 && !conclave_error_retryable(error) && error != d->unread) {
         d->unread = error;
         driver_tell(d, "records-unreadable", REDIS_NONE, -1, false,
@@ -281,18 +311,17 @@ static void plan_driver_on_read(void *ctx, int error)
                     redis_store_root(d->s.store), conclave_strerror(error));
     }
     d->unread = error == 0 ? 0 : d->unread;
-    d->read_anew = error != 0 || stale; /* what was read for the term before may be old */
+    d->read_anew = error != 0 || !ours; /* what an earlier term read may be old */
     driver_wait(d, error != 0 ? RETRY_MS : 0);
 }
 
-/* Whether the records can be gone by. */
+/* Whether the records are known and can be read. */
 static bool driver_has_records(struct redis_driver *d)
 {
     struct redis_znodes znodes = redis_store_znodes(d->s.store);
     if (d->read_anew || !znodes.known) {
-        assert(!d->busy);
-        d->busy = true;
-        d->action.kind = REDIS_ACTION_WAIT; /* nothing of it is under way, no fencing either */
+        driver_enter(d, DRIVER_BUSY);
+        d->action.kind = REDIS_ACTION_WAIT; /* no action is under way, so no fencing either */
         redis_store_refresh(d->s.store, plan_driver_on_read, d);
         return false;
     }
@@ -346,8 +375,8 @@ static void driver_ask(struct redis_driver *d)
     redis_steps_next(&now, &d->memory, &d->action);
 }
 
-/* Milliseconds to wait before one more action: whatever goes back and forth in the world, or in a decision, the servers
- * and the ensemble are not flooded. A fail-over takes some ten actions. */
+/* Milliseconds to wait before one more action: if facts or decisions go back and forth, the servers and the ensemble are
+ * not flooded. A fail-over takes about ten actions. */
 static int64_t driver_brake(struct redis_driver *d)
 {
     int64_t now = redis_link_now_ms();
@@ -358,8 +387,8 @@ static int64_t driver_brake(struct redis_driver *d)
     return d->actions++ < ACTIONS_A_SECOND ? 0 : d->second_ms + SECOND_MS - now;
 }
 
-/* What is kept in another form than ours: the gem's node, of which a write that went wrong is made again here, and wishes
- * that are no requests. */
+/* Keeps the gem's node up to date (a write that failed is repeated here), takes over the gem's requests, and refuses
+ * requests that cannot be read. */
 static void driver_keep_others(struct redis_driver *d)
 {
     struct redis_znodes znodes = redis_store_znodes(d->s.store);
@@ -376,7 +405,7 @@ static void driver_keep_others(struct redis_driver *d)
 static void driver_step(uv_timer_t *timer)
 {
     struct redis_driver *d = timer->data;
-    if (!d->leading || d->busy || d->closing) {
+    if (d->state != DRIVER_LEADING) {
         return;
     }
     if (!driver_may_act(d)) {
@@ -415,26 +444,24 @@ static void driver_step(uv_timer_t *timer)
         return;
     }
     driver_announce(d);
-    assert(d->leading && !d->busy && !d->stale && !d->closing);
     assert(!d->s.dry_run || d->action.kind == REDIS_ACTION_REFRESH);
-    d->busy = true;
+    driver_enter(d, DRIVER_BUSY);
     int error = driver_carry_out(d);
     if (error != 0) {
         driver_failed(d, error);
     }
 }
 
-/* Terms */
+/* --- terms */
 
 void redis_driver_lead(struct redis_driver *driver, int64_t token)
 {
-    assert(!driver->closing);
+    redis_driver_stop(driver); /* the term before, if it was not ended */
+    driver_enter(driver, driver->state == DRIVER_DRAINING ? DRIVER_STALE : DRIVER_LEADING);
     redis_memory_init(&driver->memory);
     driver->token = token;
-    driver->leading = true;
     driver->read_anew = true;
     driver->complained = false;
-    driver->stale = driver->busy;
     driver->last_problem[0] = '\0';
     driver->fence = (struct redis_fence){.state = REDIS_FENCE_NONE, .node = REDIS_NONE};
     driver->fence_plan[0] = '\0';
@@ -443,13 +470,14 @@ void redis_driver_lead(struct redis_driver *driver, int64_t token)
 
 void redis_driver_stop(struct redis_driver *driver)
 {
-    driver->leading = false;
-    driver->stale = driver->busy;
     uv_timer_stop(&driver->timer);
-    if (driver->s.fencer != NULL && driver->busy && driver->action.kind == REDIS_ACTION_FENCE) {
-        redis_fencer_cancel(driver->s.fencer); /* it is not told: what is under way ends here */
-        driver->busy = false;
-        driver->stale = false;
+    if (driver->state == DRIVER_LEADING) {
+        driver_enter(driver, DRIVER_IDLE);
+    } else if (driver->state == DRIVER_BUSY && driver->action.kind == REDIS_ACTION_FENCE) {
+        redis_fencer_cancel(driver->s.fencer); /* it does not report: what is under way ends here */
+        driver_enter(driver, DRIVER_IDLE);
+    } else if (driver->state == DRIVER_BUSY || driver->state == DRIVER_STALE) {
+        driver_enter(driver, DRIVER_DRAINING);
     }
 }
 
@@ -482,7 +510,7 @@ static void plan_driver_on_timer_closed(uv_handle_t *handle)
 void redis_driver_close(struct redis_driver *driver, void (*done)(void *ctx), void *ctx)
 {
     redis_driver_stop(driver);
-    driver->closing = true;
+    driver_enter(driver, DRIVER_CLOSED);
     driver->done = done;
     driver->done_ctx = ctx;
     uv_close((uv_handle_t *)&driver->timer, plan_driver_on_timer_closed);

@@ -1,9 +1,11 @@
+/* The link and its present connection (wire): connecting, log-in, commands, answers, deadlines. */
 #include "redis/manager/redis_connection.h"
 
 #include "base/list.h"
 #include "base/transition.h"
 #include "net/connector.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,7 +15,7 @@
 
 enum { WHY_MAX = 256, LINGER_MS = 200 };
 
-/* The type that hiredis gives to the length of an array. */
+/* The type of the length of an array, by version of hiredis. */
 #if HIREDIS_MAJOR >= 1
 typedef size_t array_length;
 #else
@@ -27,11 +29,11 @@ struct sent_command {
     void *ctx;
     int64_t sent_ms;
     int64_t deadline_ms;
-    int64_t left_us; /* when it was given to the stream; -1 not yet */
+    int64_t left_us; /* when it was sent; -1 not yet */
 };
 
 /*
- * A connection; a link has one at a time. After its end it lives on, detached, until libuv has closed it.
+ * A connection; a link has one at a time. After its end it stays, detached, until libuv has closed it.
  *
  *   CONNECTING -- tcp --> SECURING -- TLS, if any --> LOGIN -- AUTH, if any --> READY
  */
@@ -40,12 +42,12 @@ struct wire {
     struct stream *stream;   /* NULL before it is connected */
     struct connector *connector;
     redisReader *reader;
-    struct buf out; /* bytes that did not leave yet */
-    /* bytes of an answer that is not whole, what the reader has made of them included */
+    struct buf out; /* bytes that were not sent yet */
+    /* bytes of an incomplete answer, with what the reader has made of them */
     size_t unread;
     enum wire_stage { WIRE_CONNECTING, WIRE_SECURING, WIRE_LOGIN, WIRE_READY } stage;
     bool subscribed;
-    redisReplyObjectFunctions functions; /* hiredis' own, with a bound */
+    redisReplyObjectFunctions functions; /* hiredis' own, with a limit */
     void *(*plain_array)(const redisReadTask *task, array_length elements);
 };
 
@@ -61,9 +63,9 @@ struct redis_link {
     struct wire *wire;    /* NULL: not connected */
     struct list commands; /* in the order of sending */
     struct buf waiting;   /* their bytes, while there is no READY wire */
-    uv_timer_t timer;     /* the nearest deadline, and what is answered soon */
-    bool failed;          /* no wire could be made: the timer answers what waits */
-    char why[WHY_MAX];    /* with failed or dropped */
+    uv_timer_t timer;     /* the next deadline, or at once if `failed` */
+    bool failed;          /* no wire could be made: the timer answers the commands */
+    char why[WHY_MAX];    /* the reason of `failed` */
     enum redis_probe outcome;
     bool closing;
     void (*closed)(void *ctx);
@@ -80,13 +82,14 @@ static int64_t now_us(void)
     return (int64_t)(uv_hrtime() / 1000);
 }
 
-/* The end of parts */
+/* --- the end of parts */
 
 static void link_on_closed(uv_handle_t *handle)
 {
     struct redis_link *l = handle->data;
     void (*closed)(void *) = l->closed;
     void *ctx = l->closed_ctx;
+    assert(l->wire == NULL && list_empty(&l->commands));
     buf_finish(&l->waiting);
     stream_buffer_release(l->read_buffer);
     free(l);
@@ -104,14 +107,15 @@ static void wire_free(struct wire *w)
     free(w);
 }
 
-/* Takes the link's wire away; nothing of it is told any more. The wire is not freed inside callbacks of its own: libuv
- * closes it later, and a connector that is given up says nothing. */
+/* Detaches the link's wire, which reports nothing from now on. The wire is not freed inside its own callbacks: libuv
+ * closes it later, and a cancelled connector makes no callback. */
 static void link_detach(struct redis_link *l, bool say_end)
 {
     struct wire *w = l->wire;
     if (w == NULL) {
         return;
     }
+    assert(w->link == l);
     l->wire = NULL;
     w->link = NULL;
     if (w->stream == NULL) {
@@ -124,7 +128,7 @@ static void link_detach(struct redis_link *l, bool say_end)
     }
 }
 
-/* Deadlines */
+/* --- deadlines */
 
 static void link_on_timer(uv_timer_t *timer);
 
@@ -147,7 +151,7 @@ static void link_arm(struct redis_link *l)
     uv_timer_start(&l->timer, link_on_timer, left > 0 ? (uint64_t)left : 0, 0);
 }
 
-/* Answers */
+/* --- answers */
 
 static void command_answer(struct sent_command *c, struct redis_answer *answer)
 {
@@ -160,7 +164,7 @@ static void command_answer(struct sent_command *c, struct redis_answer *answer)
     free(c);
 }
 
-/* Answers all that wait now; what is sent meanwhile is not among it. */
+/* Answers all commands that wait now, not those that are sent meanwhile. */
 static void link_answer_all(struct redis_link *l, enum redis_probe outcome, const char *text)
 {
     char why[WHY_MAX];
@@ -179,7 +183,7 @@ static void link_answer_all(struct redis_link *l, enum redis_probe outcome, cons
     }
 }
 
-/* The connection is over, from the loop: no caller's frame is below. */
+/* The connection has ended. Called from the loop only, never inside a call of the owner. */
 static void link_lost(struct redis_link *l, enum redis_probe outcome, const char *text)
 {
     char why[WHY_MAX];
@@ -194,7 +198,7 @@ static void link_lost(struct redis_link *l, enum redis_probe outcome, const char
     link_arm(l);
 }
 
-/* From inside a caller's call: told by the timer. */
+/* The same inside a call of the owner: the timer reports it. */
 static void link_fail_soon(struct redis_link *l, enum redis_probe outcome, const char *text)
 {
     l->failed = true;
@@ -254,7 +258,7 @@ static void wire_enter(struct wire *w, enum wire_stage stage)
     w->stage = stage;
 }
 
-/* Sending */
+/* --- sending */
 
 static void wire_flush(struct wire *w)
 {
@@ -280,7 +284,7 @@ static void wire_ready(struct wire *w)
     wire_flush(w);
 }
 
-/* "AUTH [user] password", or nothing to be done. */
+/* Sends "AUTH [user] password" if there is a password. */
 static void wire_login(struct wire *w)
 {
     const struct redis_access *a = w->link->access;
@@ -307,9 +311,9 @@ static void wire_login(struct wire *w)
     wire_flush(w);
 }
 
-/* Reading */
+/* --- reading */
 
-/* Servers without a password refuse AUTH with one; there is nothing to prove to them. */
+/* Servers without a password refuse AUTH, but need no log-in. */
 static bool login_is_needless(const char *text)
 {
     return strstr(text, "without any password configured") != NULL ||
@@ -346,7 +350,7 @@ static void wire_on_reply(struct wire *w, const redisReply *reply)
     }
     if (reply->type == REDIS_REPLY_ARRAY) {
         answer.items = items;
-        answer.item_count = reply->elements; /* bounded by array_create */
+        answer.item_count = reply->elements; /* limited by array_create */
         for (size_t i = 0; i < reply->elements; i++) {
             items[i] = reply->element[i]->str != NULL ? reply->element[i]->str : "";
         }
@@ -449,7 +453,7 @@ static const struct stream_handler WIRE_HANDLER = {
     .closed = wire_on_closed,
 };
 
-/* An array's length is the peer's word: memory is taken for no more than an answer may have. */
+/* The peer chooses the length of an array: no memory is allocated beyond the limit of an answer. */
 static void *array_create(const redisReadTask *task, array_length elements)
 {
     const struct wire *w = task->privdata;
@@ -469,9 +473,9 @@ static redisReader *reader_create(struct wire *w)
     return r;
 }
 
-/* Connecting */
+/* --- connecting */
 
-/* A peer that vanished without a word is noticed by the kernel, too. What is not settable is not needed. */
+/* The kernel notices a peer that vanishes, too. These options help, but nothing depends on them. */
 static void wire_set_limits(struct wire *w, int64_t silence_ms)
 {
     uv_os_fd_t fd;
@@ -494,9 +498,10 @@ static void wire_on_connected(void *ctx, struct stream *stream, int error)
     struct wire *w = ctx;
     struct redis_link *l = w->link;
     struct tls_context *tls = l->access->tls;
+    assert(l != NULL && l->wire == w && w->stage == WIRE_CONNECTING);
     w->connector = NULL;
     if (stream == NULL) {
-        /* No stream will be closed: the wire ends here. */
+        /* There is no stream whose close would free the wire. */
         l->wire = NULL;
         wire_free(w);
         link_lost(l, outcome_of(error), uv_strerror(error));
@@ -516,9 +521,10 @@ static void wire_on_connected(void *ctx, struct stream *stream, int error)
     }
 }
 
-/* Begins to connect; what goes wrong at once is told by the timer. */
+/* Starts to connect; the timer reports an immediate failure. */
 static void link_connect(struct redis_link *l)
 {
+    assert(l->wire == NULL && !l->closing);
     struct wire *w = calloc(1, sizeof *w);
     if (w == NULL || (w->reader = reader_create(w)) == NULL) {
         free(w);
@@ -536,7 +542,7 @@ static void link_connect(struct redis_link *l)
     l->wire = w;
 }
 
-/* For the owner */
+/* --- for the owner */
 
 int redis_link_create(const struct redis_link_settings *settings, struct redis_link **ret)
 {
@@ -625,6 +631,7 @@ const char *redis_link_peer(const struct redis_link *link)
 
 void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx)
 {
+    assert(!link->closing);
     link->closing = true;
     link->closed = closed;
     link->closed_ctx = ctx;

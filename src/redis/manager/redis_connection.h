@@ -1,11 +1,11 @@
 /*
- * One connection to a Redis server on a libuv loop: commands in, answers out, in their order. It connects (TCP, TLS,
- * AUTH) when there is something to send, and again after it was lost; nothing of it blocks.
+ * One connection to a Redis server on a libuv loop: it sends commands and delivers their answers in order. It connects
+ * (TCP, TLS, AUTH) when there is something to send, and again after a loss; it never blocks.
  *
- * Every command is answered exactly once, never from inside the call that sent it. One that is not answered by its
- * deadline ends the connection, and with it all others that wait: what is behind it could not be told apart any more.
- * Connecting counts against the deadline of the commands that wait for it. Redis pushes nothing to us but what a
- * SUBSCRIBE asked for; that is dropped: a link in SUBSCRIBE stands only to notice its end.
+ * Every command is answered exactly once, not before the call that sent it returns. A command that misses its deadline
+ * ends the connection, and all others that wait: later answers could not be assigned to commands. The time to connect
+ * counts against the deadline of the commands that wait for it. Pushed messages are dropped: they come only after
+ * SUBSCRIBE, and a link in SUBSCRIBE serves only to notice its end.
  *
  * Limits: an answer of REDIS_ANSWER_MAX bytes or REDIS_ANSWER_ITEMS items ends the connection.
  */
@@ -20,7 +20,7 @@ enum {
     REDIS_ANSWER_ITEMS = 1024,
 };
 
-/* How servers are logged in to; borrowed by the links. The password is told to servers alone. */
+/* How to log in to servers; borrowed by the links. The password is sent to servers only. */
 struct redis_access {
     const char *user;        /* NULL: AUTH with a password alone */
     const char *password;    /* NULL: no AUTH */
@@ -29,20 +29,20 @@ struct redis_access {
 };
 
 struct redis_answer {
-    /* OK: the server answered, and no error; LOADING to ERROR: it answered with one; else: no answer. NONE: the link
-     * was closed by its owner */
+    /* OK: the server answered without an error; LOADING to ERROR: with one; else: no answer. NONE: the owner closed the
+     * link */
     enum redis_probe outcome;
-    /* of a string or status, of the error, or what is wrong; with NUL; never NULL */
+    /* the string, the status, the error, or what is wrong; with NUL; never NULL */
     const char *text;
     size_t len;
     int64_t integer;          /* of an integer */
-    const char *const *items; /* an array's strings ("" for what is none); NULL */
+    const char *const *items; /* an array's strings ("" for other elements); NULL */
     size_t item_count;
     int64_t sent_ms;    /* when the command was given to the link (redis_link_now_ms) */
-    int64_t latency_us; /* from when it left, connecting aside, to the answer; -1 without one */
+    int64_t latency_us; /* from sending, after connecting, to the answer; -1 without one */
 };
 
-/* The answer lives until this returns. The callee may send, drop and close. */
+/* The answer is valid until this returns. The callee may send, drop and close. */
 typedef void (*redis_answer_fn)(void *ctx, const struct redis_answer *answer);
 
 struct redis_link_settings {
@@ -52,14 +52,14 @@ struct redis_link_settings {
     const char *host;
     int port;
     int64_t silence_ms; /* TCP_USER_TIMEOUT, and keep-alive within about that time */
-    /* A connection that stood ended while nothing waited for an answer. May be NULL. */
+    /* A ready connection ended while no command waited for an answer. May be NULL. */
     void (*on_cut)(void *ctx, enum redis_probe why, const char *text);
     void *ctx;
 };
 
 struct redis_link;
 
-/* Connects to nothing yet. 0 or CONCLAVE_ENOMEM, CONCLAVE_EINVAL (host too long). */
+/* Does not connect yet. 0 or CONCLAVE_ENOMEM, CONCLAVE_EINVAL (host too long). */
 int redis_link_create(const struct redis_link_settings *settings,
                       struct redis_link **ret) CONCLAVE_MUST_USE;
 
@@ -67,7 +67,7 @@ int redis_link_create(const struct redis_link_settings *settings,
 int redis_link_send(struct redis_link *link, int argc, const char *const *argv, int64_t timeout_ms,
                     redis_answer_fn fn, void *ctx) CONCLAVE_MUST_USE;
 
-/* Ends the connection; what waits is answered CUT, soon. The next command connects anew. */
+/* Ends the connection; commands that wait are answered CUT soon. The next command connects again. */
 void redis_link_drop(struct redis_link *link);
 
 /* Whether a command waits for its answer. */
@@ -76,14 +76,13 @@ bool redis_link_waits(const struct redis_link *link);
 /* Whether it is connected and logged in. */
 bool redis_link_stands(const struct redis_link *link);
 
-/* The IP address at the other end of the connection that stands; "" without one. */
+/* The IP address at the other end of a ready connection; "" without one. */
 const char *redis_link_peer(const struct redis_link *link);
 
-/* The end: what waits is answered NONE, then closed (may be NULL) is called from the
- * loop. */
+/* Commands that wait are answered NONE, then closed (may be NULL) is called from the loop. */
 void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx);
 
-/* Milliseconds of the monotonic clock that all of this room goes by. */
+/* Milliseconds of the monotonic clock that this room uses. */
 int64_t redis_link_now_ms(void);
 
 #endif

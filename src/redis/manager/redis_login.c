@@ -1,3 +1,4 @@
+/* Reads the password and loads the certificates. */
 #include "redis/manager/redis_login.h"
 
 #include "tls/context.h"
