@@ -6,6 +6,7 @@
 #include "admin/http/http_server.h"
 #include "admin/http/snapshot_route.h"
 #include "front/login/port_certificates.h"
+#include "front/service.h"
 
 #include <stdio.h>
 #include <stdlib.h>

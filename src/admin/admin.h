@@ -20,7 +20,7 @@ struct admin;
  * CONCLAVE_ERESOLVE, CONCLAVE_EBUSY, CONCLAVE_EDISCONNECTED (a port cannot be had), CONCLAVE_ENOMEM with *ret_text (free
  * it). After an error the loop must be run until it has closed all handles.
  */
-int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admin **ret,
+int admin_open(struct uv_loop_s *loop, const struct admin_options *options, struct admin **ret,
                char **ret_text) CONCLAVE_MUST_USE;
 
 /* The server that is asked from now on; its four-letter words come here. NULL: none any more; call it before the server

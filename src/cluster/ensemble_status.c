@@ -1,4 +1,5 @@
 #include "cluster/ensemble_status.h"
+#include "cluster/replica.h"
 
 #include <string.h>
 

@@ -5,8 +5,11 @@
 #ifndef CLUSTER_ENSEMBLE_STATUS_H
 #define CLUSTER_ENSEMBLE_STATUS_H
 
-#include "cluster/replica.h"
 #include "front/server_line.h"
+
+struct clock_source;
+struct net_address;
+struct replica;
 
 /* One member as this server sees it. */
 struct ensemble_status_member {

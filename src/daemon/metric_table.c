@@ -1,6 +1,7 @@
 #include "daemon/metric_table.h"
 
 #include "daemon/server.h"
+#include "daemon/server_stats.h"
 
 /* X(name, whether it has a fraction, expression over `s`, help) */
 #define SERVER_GAUGES(X)                                                                           \

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "cluster/server_options.h"
+#include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
 
 #include <assert.h>

@@ -7,14 +7,21 @@
 #ifndef DAEMON_SERVER_H
 #define DAEMON_SERVER_H
 
-#include "cluster/ensemble_status.h"
-#include "cluster/replica.h"
-#include "front/client_port.h"
-#include "front/service.h"
-#include "net/address.h"
-#include "replication/replication.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+#include "front/client_door.h"
+#include "net/address.h"
+
+#include <conclave/error.h>
+
+struct connection;
+struct replica;
 struct server;
+struct server_options;
+struct server_snapshot;
+struct service;
+struct uv_loop_s;
 
 struct server_callbacks {
     void *ctx;
@@ -34,7 +41,7 @@ struct server_callbacks {
  * available), the errors of replication_open (the data folder). After an error run the loop until all handles are
  * closed.
  */
-int server_open(uv_loop_t *loop, const struct server_options *options,
+int server_open(struct uv_loop_s *loop, const struct server_options *options,
                 const struct server_callbacks *callbacks, struct server **ret,
                 char **ret_text) CONCLAVE_MUST_USE;
 
@@ -69,33 +76,5 @@ void server_snapshot(const struct server *s, struct server_snapshot *ret);
 
 /* Takes a snapshot soon, unless one is in progress or nothing has changed since the newest. */
 void server_take_snapshot(struct server *s);
-
-/* Figures for status and metrics. */
-struct server_stats {
-    struct service_stats service;
-    struct client_port_stats port;
-    struct replication_stats replication;
-    struct state_stats state;
-    struct watch_stats watches;
-    struct ensemble_stats ensemble;
-    struct ensemble_status quorum;
-    size_t sessions; /* of all servers */
-    size_t local_sessions;
-    size_t fence_bindings;
-    size_t outstanding;       /* requests in progress */
-    size_t outstanding_bytes; /* of these requests */
-    int64_t zxid;
-    int64_t uptime_ms;
-    int64_t oldest_write_ms; /* age of the oldest unanswered write, 0: none */
-    int64_t latency_min_ms;  /* of reads and writes */
-    int64_t latency_max_ms;
-    double latency_avg_ms;
-    const char *mode;                     /* as replica_mode */
-    int data_level;                       /* enum data_level */
-    const struct account *account;        /* memory kept for all clients; borrowed */
-    const struct client_limits *limits;   /* borrowed */
-    const struct server_metrics *metrics; /* counters and summaries; borrowed */
-};
-void server_stats(const struct server *s, struct server_stats *ret);
 
 #endif

@@ -9,8 +9,8 @@
 #define DAEMON_ZOO_CFG_H
 
 #include "base/buf.h"
+#include "cluster/server_options.h"
 #include "daemon/effective_config.h"
-#include "daemon/server.h"
 
 /* Values of the keys of TLS, as given; own memory. */
 struct keys_tls {

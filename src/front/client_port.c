@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/rates.h"
 #include "base/refusals.h"
+#include "front/service.h"
 
 #include <assert.h>
 #include <stdio.h>

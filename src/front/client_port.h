@@ -6,17 +6,13 @@
 #ifndef FRONT_CLIENT_PORT_H
 #define FRONT_CLIENT_PORT_H
 
-#include "front/service.h"
+#include "front/client_door.h"
 #include "net/listener.h"
 
 struct client_port;
-
-/* The listening ports. */
-enum client_door {
-    PORT_CLIENT, /* plain, or plain and TLS */
-    PORT_SECURE, /* TLS only */
-    PORT_DOORS,
-};
+struct connection;
+struct service;
+struct tls_context;
 
 /* Creates it without doors. NULL: out of memory. */
 struct client_port *client_port_create(uv_loop_t *loop, struct service *service);

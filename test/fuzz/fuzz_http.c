@@ -13,6 +13,9 @@
 #include "admin/http/http_parser.h"
 #include "admin/http/http_routes.h"
 #include "base/log.h"
+#include "cluster/server_options.h"
+#include "daemon/server.h"
+#include "front/service.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
 

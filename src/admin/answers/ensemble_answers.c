@@ -1,6 +1,11 @@
 #include "admin/answers/ensemble_answers.h"
 
 #include "admin/answers/process_info.h"
+#include "cluster/ensemble_status.h"
+#include "cluster/replica.h"
+#include "daemon/server.h"
+#include "daemon/server_stats.h"
+#include "front/service.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,9 @@
 
 #include "admin/answers/ensemble_answers.h"
 #include "admin/answers/process_info.h"
+#include "cluster/server_options.h"
+#include "daemon/server.h"
+#include "daemon/server_stats.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -3,6 +3,8 @@
 #include "admin/answers/process_info.h"
 #include "cluster/ensemble_status.h"
 #include "daemon/metric_table.h"
+#include "daemon/server.h"
+#include "daemon/server_stats.h"
 
 #include <inttypes.h>
 

@@ -2,6 +2,9 @@
 
 #include "admin/answers/process_info.h"
 #include "daemon/metric_table.h"
+#include "daemon/server.h"
+#include "daemon/server_stats.h"
+#include "front/service.h"
 #include "state/ephemerals.h"
 
 #include <arpa/inet.h>

@@ -6,7 +6,10 @@
 #define ADMIN_ANSWERS_SERVER_VIEW_H
 
 #include "admin/answers/admin_options.h"
-#include "daemon/server.h"
+#include "base/slice.h"
+#include "front/connection.h"
+
+struct server;
 
 enum {
     VIEW_CONNECTIONS_MAX = 20000, /* connections, sessions or ephemerals in one answer */

@@ -5,6 +5,10 @@
 #include "admin/answers/four_letter_text.h"
 #include "admin/answers/process_info.h"
 #include "base/json.h"
+#include "cluster/server_options.h"
+#include "cluster/snapshot_schedule.h"
+#include "daemon/server.h"
+#include "daemon/server_stats.h"
 
 #include <errno.h>
 #include <inttypes.h>

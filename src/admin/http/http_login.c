@@ -1,6 +1,7 @@
 #include "admin/http/http_login.h"
 
 #include "base/random.h"
+#include "front/service.h"
 #include "tree/acl_rules.h"
 
 /* The ACL of "/" without the entries of world. Appends to out; 0, or an error. */

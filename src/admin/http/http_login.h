@@ -10,7 +10,8 @@
 
 #include "admin/http/http_exchange.h"
 #include "base/rates.h"
-#include "front/service.h"
+
+struct service;
 
 enum {
     ADMISSION_FAILURES_MAX = 10, /* of an address at once, then one a minute */

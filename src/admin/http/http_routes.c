@@ -4,6 +4,7 @@
 #include "admin/answers/prometheus.h"
 #include "admin/http/adminserver_commands.h"
 #include "admin/http/cross_site.h"
+#include "daemon/server.h"
 
 #define TEXT "text/plain; charset=utf-8"
 #define JSON "application/json;charset=utf-8"

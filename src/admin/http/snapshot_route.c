@@ -5,6 +5,9 @@
 #include "admin/http/http_login.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cluster/snapshot_schedule.h"
+#include "daemon/server.h"
+#include "daemon/server_stats.h"
 #include "front/state_replacement.h"
 #include "replication/disk/snapshot_file.h"
 

@@ -11,6 +11,8 @@
 #ifndef ADMIN_HTTP_SNAPSHOT_ROUTE_H
 #define ADMIN_HTTP_SNAPSHOT_ROUTE_H
 
+#include <uv.h>
+
 #include "admin/answers/server_view.h"
 #include "admin/http/http_exchange.h"
 #include "admin/http/http_login.h"

@@ -2,6 +2,9 @@
 
 #include "admin/answers/four_letter_text.h"
 #include "base/json.h"
+#include "cluster/replica.h"
+#include "daemon/server.h"
+#include "front/service.h"
 #include "replication/replication.h"
 #include "tree/path.h"
 #include "wire/java_number.h"

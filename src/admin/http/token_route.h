@@ -10,6 +10,8 @@
 #ifndef ADMIN_HTTP_TOKEN_ROUTE_H
 #define ADMIN_HTTP_TOKEN_ROUTE_H
 
+#include <uv.h>
+
 #include "admin/answers/server_view.h"
 #include "admin/http/http_exchange.h"
 

@@ -3,6 +3,9 @@
 #include "admin/answers/four_letter_text.h"
 #include "admin/http/adminserver_commands.h"
 #include "base/log.h"
+#include "cluster/ensemble_status.h"
+#include "cluster/replica.h"
+#include "daemon/server.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/options.h"
+#include "cluster/server_options.h"
 #include "daemon/server.h"
 
 #include <errno.h>

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE /* nftw */
 #include "base/log.h"
+#include "cluster/server_options.h"
 #include "daemon/server.h"
 #include "support/requests.h"
 
