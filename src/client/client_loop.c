@@ -367,7 +367,10 @@ static void format_address(const union host_address *address, char *buf, size_t 
 void loop_connected(struct conclave_client *client, int64_t now_ns)
 {
     client->connecting = false;
-    core_link_up(&client->core, now_ns, connect_timeout_ms(client));
+    /* A client that was closed meanwhile asks for no session: follow_core closes the socket. */
+    if (core_wants_link(&client->core)) {
+        core_link_up(&client->core, now_ns, connect_timeout_ms(client));
+    }
 }
 
 /* TCP is connected. */
