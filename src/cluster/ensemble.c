@@ -317,6 +317,7 @@ int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload)
 int ensemble_restore(struct ensemble *e, struct slice snapshot)
 {
     digest_check_reset(&e->agreement);
+    e->restored = true;
     int rc = service_restore(e->service, snapshot);
     if (rc == 0 && e->service->serving) {
         forget(e); /* the snapshot contains their outcome, but does not show it */
@@ -399,10 +400,12 @@ int ensemble_configuration(struct ensemble *e, uint64_t index,
     }
     ensemble_expect(e, members, count);
     int rc = service_configure(e->service, list, count);
-    /* A change of members changes the state, so it has a digest like any entry. */
-    if (rc == 0 && index > e->agreement.last) {
+    /* A change of members changes the state, so it has a digest like any entry; but the state of a snapshot is that of a
+     * later entry. */
+    if (rc == 0 && !e->restored) {
         digest_exchange_applied(e, index);
     }
+    e->restored = false;
     return rc;
 }
 

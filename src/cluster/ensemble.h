@@ -75,6 +75,7 @@ struct ensemble {
     uint64_t voters[MEMBERS_MAX]; /* all voters; may include this member */
     size_t n_voters;
     struct digest_check agreement;
+    bool restored; /* from a snapshot, whose configuration is told next */
     struct session_reports reports;
     int differences;    /* with the leader, in a row */
     bool doubted;       /* the majority had another state, and no digest agreed since */
