@@ -214,6 +214,10 @@ static bool is_stuck(const struct reconfig *r, int64_t now_ms)
 static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)
 {
     struct configuration_member target[MEMBERS_MAX];
+    if (asked->count > MEMBERS_MAX) { /* there is one number more than that */
+        give_up(r, asked, CONCLAVE_BAD_ARGUMENTS);
+        return;
+    }
     for (size_t i = 0; i < asked->count; i++) {
         target[i] = member_of_state(&asked->members[i]);
     }

@@ -2,6 +2,7 @@
 #include "cluster/ensemble.h"
 
 #include "base/log.h"
+#include "cluster/reconfig.h"
 #include "support/requests.h"
 #include "support/service_harness.h"
 
@@ -446,6 +447,48 @@ static void test_a_snapshot_is_not_compared_at_its_configuration(void **state)
     fixture_close(&f);
 }
 
+static bool is_never_linked(void *ctx, uint64_t id)
+{
+    return false;
+}
+
+/* A request may name 256 servers, one more than the log takes: it is given up. */
+static void test_too_many_members_are_given_up(void **state)
+{
+    struct fixture f;
+    struct guest p;
+    struct buf list;
+    struct buf body;
+    static struct reconfig r;
+    fixture_open(&f);
+    expect_session(&f, &p);
+    buf_init(&list, 0);
+    buf_init(&body, 0);
+    for (int i = 0; i < 256; i++) {
+        buf_printf(&list, "server.%d=127.0.1.%d:1:2:participant;1\n", i, i);
+    }
+    struct wire_reconfig_request request = {.new_members = buf_slice(&list), .cur_config_id = -1};
+    wire_encode_reconfig_request(&body, &request);
+    (void)guest_request(&p, WIRE_RECONFIG, buf_slice(&body));
+    service_harness_turn(&f.h);
+    apply_sent(&f);
+    reconfig_init(&r, &f.e);
+    r.links = (struct reconfig_links){is_never_linked, NULL};
+    r.log = f.e.replication;
+    reconfig_configuration(&r, members, 3);
+    f.e.role = REPLICATION_LEADER;
+    assert_int_equal(f.h.service.standing.own_count, 0);
+    reconfig_tick(&r);
+    assert_int_equal(f.h.service.standing.own_count, 1);
+    f.h.service.standing.own_count = 0;
+    f.e.role = REPLICATION_FOLLOWER;
+    reconfig_finish(&r);
+    buf_finish(&list);
+    buf_finish(&body);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR + 1);
@@ -462,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_the_last_run_is_not_all_applied),
         cmocka_unit_test(test_nothing_overtakes_a_reconfig),
         cmocka_unit_test(test_a_snapshot_is_not_compared_at_its_configuration),
+        cmocka_unit_test(test_too_many_members_are_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
