@@ -1,6 +1,7 @@
 /* Waiting: calls that block until the loop has brought what they wait for. */
 #include "client/handle.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <time.h>
 
@@ -97,6 +98,7 @@ static void call_answered(struct conclave_client *client, const struct conclave_
                           void *ctx)
 {
     struct blocking_call *call = ctx;
+    assert(!call->done);
     call->done = true;
     call->error = reply->error;
     if (call->wants_reply) {

@@ -120,9 +120,7 @@ enum conclave_state client_state(const struct conclave_client *client)
 
 bool client_is_connected(const struct conclave_client *client)
 {
-    enum conclave_state state = client->core.state;
-    return state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_RECONNECTED ||
-           state == CONCLAVE_STATE_NEW_SESSION;
+    return state_is_attached(client->core.state);
 }
 
 int64_t client_session_id(const struct conclave_client *client)
@@ -143,6 +141,13 @@ size_t client_max_request(const struct conclave_client *client)
 /* --- dispatchers
  * -------------------------------------------------------------------------------------- */
 
+static void free_dispatcher(void *ctx)
+{
+    struct dispatcher *d = ctx;
+    dispatcher_finish(d);
+    free(d);
+}
+
 int client_dispatcher_open(struct conclave_client *client, struct dispatcher **ret)
 {
     struct dispatcher *d = malloc(sizeof *d);
@@ -161,19 +166,11 @@ int client_dispatcher_open(struct conclave_client *client, struct dispatcher **r
     }
     pthread_mutex_unlock(&client->lock);
     if (rc != 0) {
-        dispatcher_finish(d);
-        free(d);
+        free_dispatcher(d);
         return rc;
     }
     *ret = d;
     return 0;
-}
-
-static void free_dispatcher(void *ctx)
-{
-    struct dispatcher *d = ctx;
-    dispatcher_finish(d);
-    free(d);
 }
 
 void client_dispatcher_close(struct conclave_client *client, struct dispatcher *dispatcher)

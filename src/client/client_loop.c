@@ -6,6 +6,7 @@
 #include "client/handle.h"
 
 #include "base/clock.h"
+#include "client/core/threads.h"
 #include "client/link_sasl.h"
 #include "client/link_tls.h"
 
@@ -90,17 +91,13 @@ void loop_wake(struct conclave_client *client)
         return;
     }
     client->wake_pending = true;
-    uint64_t one = 1;
-    /* Fails only when the counter is full, and then it is readable already. */
-    ssize_t n = write(client->wake_fd, &one, sizeof one);
-    (void)n;
+    thread_wake(client->wake_fd);
 }
 
 static void drain_fd(int fd)
 {
-    uint64_t value;
-    ssize_t n = read(fd, &value, sizeof value);
-    (void)n; /* nothing there: somebody else has drained it */
+    eventfd_t value;
+    (void)!eventfd_read(fd, &value); /* nothing there: somebody else has drained it */
 }
 
 /* Lets timer_fd fire at the deadline; one that fires too early is left alone, to spare calls. */
@@ -125,6 +122,7 @@ static void remember_error(struct conclave_client *client, const struct server_h
 {
     size_t index = (size_t)(host - client->hosts.list);
     char *problem = NULL;
+    assert(index < client->hosts.count);
     if (asprintf(&problem, "%s:%u: %s", host->name, host->port, what) >= 0) {
         free(client->problems[index]);
         client->problems[index] = problem;
@@ -134,6 +132,7 @@ static void remember_error(struct conclave_client *client, const struct server_h
 
 static void drop_socket(struct conclave_client *client)
 {
+    assert(client->core.link == LINK_NONE);
     link_tls_end(client);
     if (client->login != NULL) {
         /* The login's thread may hold the descriptor a little longer. */
@@ -366,6 +365,7 @@ static void format_address(const union host_address *address, char *buf, size_t 
 
 void loop_connected(struct conclave_client *client, int64_t now_ns)
 {
+    assert(client->connecting && client->sock >= 0 && client->attached_ns == 0);
     client->connecting = false;
     /* A client that was closed meanwhile asks for no session: follow_core closes the socket. */
     if (core_wants_link(&client->core)) {
@@ -394,6 +394,7 @@ static void connected(struct conclave_client *client, int64_t now_ns)
 /* Begins to connect. 0 or an errno. */
 static int connect_to(struct conclave_client *client, const union host_address *address)
 {
+    assert(client->sock < 0 && !client->connecting && client->tls == NULL);
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return errno;
@@ -419,6 +420,7 @@ static void start_lookups(struct conclave_client *client)
     while ((host = hosts_lookup_begin(&client->hosts)) != NULL) {
         struct lookup **lookup = &client->lookups[host - client->hosts.list];
         uint64_t tag = TAG_LOOKUP + (uint64_t)(host - client->hosts.list);
+        assert(*lookup == NULL);
         int rc = lookup_start(host->name, lookup);
         if (rc == 0) {
             rc = watch_fd(client, EPOLL_CTL_ADD, lookup_fd(*lookup), EPOLLIN, tag);
@@ -434,6 +436,7 @@ static void start_lookups(struct conclave_client *client)
 
 static void finish_lookup(struct conclave_client *client, size_t index)
 {
+    assert(index < client->hosts.count);
     struct lookup *lookup = client->lookups[index];
     struct server_host *host = &client->hosts.list[index];
     if (lookup == NULL) {
@@ -530,6 +533,7 @@ static void socket_event(struct conclave_client *client, uint32_t events, int64_
 
 int loop_login(struct conclave_client *client, struct slice challenge)
 {
+    assert(client->core.link == LINK_LOGIN && client->sock >= 0 && !client->connecting);
     int rc = link_sasl_want(client, client->trying->name, challenge);
     if (rc == 0 && slice_is_null(challenge)) {
         rc = watch_fd(client, EPOLL_CTL_ADD, link_sasl_fd(client), EPOLLIN, TAG_LOGIN);
@@ -582,6 +586,7 @@ static void fire_timers(struct conclave_client *client, int64_t now_ns)
 void loop_step(struct conclave_client *client)
 {
     int64_t now_ns = clock_monotonic_ns(clock_system());
+    assert(!client->in_turn);
     client->in_turn = true;
     core_tick(&client->core, now_ns);
     fire_timers(client, now_ns);
@@ -589,6 +594,7 @@ void loop_step(struct conclave_client *client)
     follow_core(client, now_ns);
     seek_link(client, now_ns);
     handle_tell_closed(client);
+    assert(client->core.link == LINK_NONE || (client->sock >= 0 && !client->connecting));
     client->in_turn = false;
     arm_timer(client);
 }

@@ -34,6 +34,7 @@ static void run_state_job(struct job *job)
     if (client->last_state_job == sj) {
         client->last_state_job = NULL;
     }
+    assert(sj->used);
     sj->used = false;
     bool pooled = sj->pooled;
     pthread_mutex_unlock(&client->lock);
@@ -112,6 +113,7 @@ static void run_reply_job(struct job *job)
 static void on_core_reply(void *ctx, struct client_request *r)
 {
     struct conclave_client *client = ctx;
+    assert(r->client == client && r->answered && !r->timer.active);
     if (r->internal || r->fn == NULL) {
         if (r->fn != NULL) {
             r->fn(client, &r->reply, r->ctx);
@@ -132,6 +134,7 @@ static void run_watch_job(struct job *job)
 static void on_core_watch(void *ctx, struct client_watch *w)
 {
     struct conclave_client *client = ctx;
+    assert(w->client == client && list_empty(&w->link) && list_empty(&w->same));
     if (w->internal) {
         w->fn(client, w->type, w->path, w->ctx);
         free(w);
@@ -177,6 +180,7 @@ void handle_tell_closed(struct conclave_client *client)
     if (client->core.state != CONCLAVE_STATE_CLOSED || client->closed) {
         return;
     }
+    assert(client->core.link == LINK_NONE && client->core.pending == 0);
     post_state(client, CONCLAVE_STATE_CLOSED);
     client->closed = true;
     pthread_cond_broadcast(&client->changed);
@@ -357,10 +361,7 @@ void handle_wake_pump(struct conclave_client *client)
     if (atomic_load(&client->started)) {
         return;
     }
-    uint64_t one = 1;
-    /* Fails only when the counter is full, and then it is readable already. */
-    ssize_t n = write(client->wake_fd, &one, sizeof one);
-    (void)n;
+    thread_wake(client->wake_fd);
 }
 
 /* Runs what is posted to the client's and the recipes' dispatchers; true when some is left. */
@@ -445,13 +446,16 @@ void client_ref(struct conclave_client *client)
 
 void client_unref(struct conclave_client *client)
 {
-    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1) {
+    int refs = atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel);
+    assert(refs > 0);
+    if (refs == 1) {
         handle_free(client, 5);
     }
 }
 
 void handle_finish(struct conclave_client *client)
 {
+    assert(client->closed && !client->dispatching);
     dispatcher_stop(&client->dispatcher, NULL, NULL);
     client_unref(client);
 }
@@ -473,12 +477,17 @@ static void close_by_pumping(struct conclave_client *client)
     } while (rc == 0);
 }
 
+static void begin_close(struct conclave_client *client, int64_t timeout_ms, bool finish_by_loop)
+{
+    core_close(&client->core, client_now_ns(client), timeout_ms);
+    client->finish_by_loop = client->finish_by_loop || finish_by_loop;
+    loop_wake(client);
+}
+
 void handle_begin_close(struct conclave_client *client, int64_t timeout_ms)
 {
     pthread_mutex_lock(&client->lock);
-    core_close(&client->core, client_now_ns(client), timeout_ms);
-    client->finish_by_loop = true;
-    loop_wake(client);
+    begin_close(client, timeout_ms, true);
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -496,15 +505,11 @@ void conclave_client_close(struct conclave_client *client, int64_t timeout_ms)
     pthread_mutex_lock(&client->lock);
     bool inside = handle_is_inside(client);
     bool started = client->started;
+    begin_close(client, timeout_ms, inside);
     pthread_mutex_unlock(&client->lock);
     if (inside) {
-        handle_begin_close(client, timeout_ms);
         return;
     }
-    pthread_mutex_lock(&client->lock);
-    core_close(&client->core, client_now_ns(client), timeout_ms);
-    loop_wake(client);
-    pthread_mutex_unlock(&client->lock);
     if (started) {
         pthread_join(client->io_thread, NULL);
     } else {

@@ -150,7 +150,9 @@ void link_sasl_close(struct conclave_client *client)
 
 static void login_unref(struct link_login *l)
 {
-    if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) {
+    int refs = atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel);
+    assert(refs > 0);
+    if (refs == 1) {
         cyrus_exchange_destroy(l->exchange);
         buf_finish(&l->challenge);
         if (l->fd >= 0) {
@@ -186,10 +188,7 @@ static void *login_main(void *arg)
         snprintf(l->problem, sizeof l->problem, "SASL: %s", cyrus_exchange_problem(l->exchange));
     }
     atomic_store_explicit(&l->done, true, memory_order_release);
-    uint64_t one = 1;
-    /* An eventfd with room takes eight bytes whole. */
-    ssize_t n = write(l->fd, &one, sizeof one);
-    (void)n;
+    thread_wake(l->fd);
     login_unref(l);
     return NULL;
 }

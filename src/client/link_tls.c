@@ -91,6 +91,7 @@ void link_tls_end(struct conclave_client *client)
  * speak first. */
 static int link_tls_shake(struct conclave_client *client, struct slice *bytes, int64_t now_ns)
 {
+    assert(client->tls != NULL && client->core.link == LINK_NONE);
     uint8_t room[1];
     size_t len = 0;
     int rc = tls_read(client->tls, bytes, room, sizeof room, &len);
@@ -139,6 +140,7 @@ int link_tls_fill(struct conclave_client *client)
     if (out.len > FILL_MAX) {
         out.len = FILL_MAX;
     }
+    assert(client->core.link != LINK_NONE && tls_ready(client->tls));
     int rc = tls_write(client->tls, out);
     if (rc == 0) {
         core_sent(&client->core, out.len);

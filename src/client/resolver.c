@@ -2,6 +2,7 @@
 
 #include "client/core/threads.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@ struct lookup {
 
 static void lookup_unref(struct lookup *l)
 {
-    if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) {
+    int refs = atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel);
+    assert(refs > 0 && refs <= 2);
+    if (refs == 1) {
         close(l->fd);
         free(l);
     }
@@ -50,10 +53,7 @@ static void *lookup_main(void *arg)
         l->why = gai_strerror(rc);
     }
     atomic_store_explicit(&l->done, true, memory_order_release);
-    uint64_t one = 1;
-    /* An eventfd with room takes eight bytes whole. */
-    ssize_t n = write(l->fd, &one, sizeof one);
-    (void)n;
+    thread_wake(l->fd);
     lookup_unref(l);
     return NULL;
 }
@@ -95,6 +95,7 @@ unsigned lookup_result(struct lookup *l, union host_address *ret, const char **r
         *ret_why = "still looking";
         return 0;
     }
+    assert(l->count <= HOST_ADDRESSES && (l->count > 0 || l->why != NULL));
     *ret_why = l->why;
     memcpy(ret, l->addresses, l->count * sizeof *ret);
     return l->count;

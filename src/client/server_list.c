@@ -8,6 +8,7 @@
 
 #include <conclave/servers.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static struct conclave_server_list *server_list_create(const struct hosts *hosts
                  (unsigned)hosts->list[i].port);
         pointer[i] = address;
     }
+    assert(address == copy);
     return list;
 }
 

@@ -3,6 +3,7 @@
 
 #include "client/handle.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -18,6 +19,7 @@ struct conclave_uv {
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct conclave_uv *uv = handle->data;
+    assert(uv->open_handles > 0);
     if (--uv->open_handles > 0) {
         return;
     }

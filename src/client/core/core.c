@@ -1,5 +1,6 @@
 #include "client/core/core.h"
 
+#include "base/transition.h"
 #include "client/core/core_internal.h"
 
 #include <assert.h>
@@ -17,24 +18,66 @@ enum {
 /* --- session
  * ---------------------------------------------------------------------------------------- */
 
-static bool state_is_attached(enum conclave_state state)
+/* What holds when a state is told. */
+static void state_check(const struct core *c, enum conclave_state state)
 {
-    return state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_RECONNECTED ||
-           state == CONCLAVE_STATE_NEW_SESSION;
+    if (state_is_attached(state)) {
+        assert(c->link == LINK_UP && c->session_id != 0 && !c->read_only && !c->closing);
+    } else if (state == CONCLAVE_STATE_SUSPENDED) {
+        assert(c->link == LINK_NONE && c->session_id != 0);
+    } else if (state == CONCLAVE_STATE_LOST) {
+        assert(c->link != LINK_UP && c->session_id == 0 && c->had_session);
+    } else if (state == CONCLAVE_STATE_READ_ONLY) {
+        assert(c->link == LINK_UP && c->session_id == 0 && c->read_only);
+    } else if (state != CONCLAVE_STATE_CONNECTING) {
+        assert(c->link == LINK_NONE && c->session_id == 0 && c->final_error != 0);
+    }
 }
+
+#define TO(state) TRANSITION_TO(CONCLAVE_STATE_##state)
+#define TO_END (TO(AUTH_FAILED) | TO(CLOSED))
 
 void core_set_state(struct core *c, enum conclave_state state)
 {
+    static const uint16_t NEXT[] = {
+        [CONCLAVE_STATE_CONNECTING] =
+            TO(CONNECTED) | TO(NEW_SESSION) | TO(READ_ONLY) | TO(LOST) | TO_END,
+        [CONCLAVE_STATE_CONNECTED] = TO(SUSPENDED) | TO_END,
+        [CONCLAVE_STATE_RECONNECTED] = TO(SUSPENDED) | TO_END,
+        [CONCLAVE_STATE_NEW_SESSION] = TO(SUSPENDED) | TO_END,
+        [CONCLAVE_STATE_SUSPENDED] = TO(RECONNECTED) | TO(LOST) | TO_END,
+        [CONCLAVE_STATE_LOST] = TO(NEW_SESSION) | TO(READ_ONLY) | TO_END,
+        [CONCLAVE_STATE_READ_ONLY] = TO(CONNECTING) | TO_END,
+        [CONCLAVE_STATE_AUTH_FAILED] = TO(CLOSED),
+        [CONCLAVE_STATE_CLOSED] = 0,
+    };
     if (c->state != state) {
+        transition_check(NEXT, c->state, state);
+        state_check(c, state);
         c->state = state;
         c->events->state(c->ctx, state);
     }
 }
 
+void core_enter_link(struct core *c, enum core_link link)
+{
+    static const uint16_t NEXT[] = {
+        [LINK_NONE] = TRANSITION_TO(LINK_NONE) | TRANSITION_TO(LINK_HANDSHAKE),
+        [LINK_HANDSHAKE] = TRANSITION_TO(LINK_NONE) | TRANSITION_TO(LINK_ABANDONED) |
+                           TRANSITION_TO(LINK_LOGIN) | TRANSITION_TO(LINK_UP),
+        [LINK_ABANDONED] = TRANSITION_TO(LINK_NONE) | TRANSITION_TO(LINK_FAREWELL),
+        [LINK_LOGIN] =
+            TRANSITION_TO(LINK_NONE) | TRANSITION_TO(LINK_UP) | TRANSITION_TO(LINK_FAREWELL),
+        [LINK_UP] = TRANSITION_TO(LINK_NONE),
+        [LINK_FAREWELL] = TRANSITION_TO(LINK_NONE),
+    };
+    transition_check(NEXT, c->link, link);
+    c->link = link;
+}
+
 static void link_reset(struct core *c)
 {
-    c->link = LINK_NONE;
-    c->abandoned = false;
+    core_enter_link(c, LINK_NONE);
     buf_finish(&c->in);
     buf_finish(&c->out);
     c->out_sent = 0;
@@ -80,7 +123,9 @@ void core_lose_session(struct core *c)
         return;
     }
     c->session_id = 0;
-    c->abandoned = c->link == LINK_HANDSHAKE;
+    if (c->link == LINK_HANDSHAKE) {
+        core_enter_link(c, LINK_ABANDONED);
+    }
     memset(c->passwd, 0, sizeof c->passwd);
     if (c->state == CONCLAVE_STATE_CONNECTING && c->options.session_id == 0) {
         return; /* it ended while logging in: nobody was told that there was one */
@@ -112,14 +157,14 @@ bool core_wants_link(const struct core *c)
 
 void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
 {
-    assert(c->link == LINK_NONE);
+    assert(core_wants_link(c) && c->in.len == 0 && c->out.len == 0 && list_empty(&c->inflight));
     struct wire_connect_request request = {
         .last_zxid_seen = c->last_zxid,
         .timeout_ms = (int32_t)c->options.session_timeout_ms,
         .session_id = c->session_id,
         .passwd = slice_make(c->passwd, sizeof c->passwd),
     };
-    c->link = LINK_HANDSHAKE;
+    core_enter_link(c, LINK_HANDSHAKE);
     c->link_error = 0;
     c->link_problem = NULL;
     c->link_deadline_ns = now_ns + timeout_ms * 1000000;
@@ -136,8 +181,8 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
 
 void core_link_down(struct core *c, int64_t now_ns, int error)
 {
-    bool refused = c->link == LINK_HANDSHAKE && c->session_id == 0 && !c->abandoned &&
-                   error == CONCLAVE_EDISCONNECTED;
+    bool refused =
+        c->link == LINK_HANDSHAKE && c->session_id == 0 && error == CONCLAVE_EDISCONNECTED;
     if (c->link == LINK_LOGIN) {
         c->link_problem = error == CONCLAVE_EDISCONNECTED ? "closed by the server during the login"
                           : error == CONCLAVE_ETIMEDOUT   ? "the login by SASL timed out"
@@ -190,9 +235,9 @@ static enum conclave_state attached_state(const struct core *c)
 
 int core_attach(struct core *c, int64_t now_ns)
 {
-    c->link = LINK_UP;
+    core_enter_link(c, LINK_UP);
+    assert(list_empty(&c->inflight) && c->pings == 0 && c->rearming == 0);
     c->refusals = 0;
-    c->pings = 0;
     if (c->closing) {
         return core_send_close(c, now_ns);
     }
@@ -219,8 +264,8 @@ int core_attach(struct core *c, int64_t now_ns)
 /* The abandoned session turned out to live: end it, so that its ephemeral nodes do not outstay. */
 static int link_farewell(struct core *c, int64_t now_ns)
 {
-    c->link = LINK_FAREWELL;
-    c->abandoned = false;
+    core_enter_link(c, LINK_FAREWELL);
+    assert(c->session_id == 0 && list_empty(&c->inflight));
     c->link_deadline_ns = now_ns + (int64_t)FAREWELL_MS * 1000000;
     return core_send_close(c, now_ns);
 }
@@ -234,7 +279,7 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
         return CONCLAVE_EPROTO;
     }
     bool accepted = response.timeout_ms > 0 && response.session_id != 0;
-    if (c->abandoned) {
+    if (c->link == LINK_ABANDONED) {
         return accepted ? link_farewell(c, now_ns) : CONCLAVE_SESSION_EXPIRED;
     }
     if (!accepted) {
@@ -261,6 +306,11 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     c->acked_ns = c->handshake_ns;
     core_once_accepted(c, wire_rest(&rd));
     return c->options.login ? core_login_begin(c) : core_attach(c, now_ns);
+}
+
+static bool link_is_shaking(const struct core *c)
+{
+    return c->link == LINK_HANDSHAKE || c->link == LINK_ABANDONED;
 }
 
 /* --- input
@@ -351,7 +401,7 @@ enum { REPLY_HEADER_BYTES = 16 };
  * more bytes are needed first is in *ret_more. */
 static int take_oversized(struct core *c, struct slice *in, int32_t len, bool *ret_more)
 {
-    bool attaching = c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN;
+    bool attaching = link_is_shaking(c) || c->link == LINK_LOGIN;
     if (attaching && memcmp(in->data, "HTTP", 4) == 0) {
         c->link_problem = "this port speaks HTTP: name the server's client port";
     }
@@ -395,9 +445,9 @@ static int take_input(struct core *c, struct slice *in, int64_t now_ns)
             continue;
         }
         *in = slice_make(body.data + body.len, in->len - 4 - body.len);
-        rc = c->link == LINK_HANDSHAKE ? take_handshake(c, body, now_ns)
-             : c->link == LINK_LOGIN   ? core_take_login(c, body, now_ns)
-                                       : take_frame(c, body, false);
+        rc = link_is_shaking(c)      ? take_handshake(c, body, now_ns)
+             : c->link == LINK_LOGIN ? core_take_login(c, body, now_ns)
+                                     : take_frame(c, body, false);
         if (rc != 0) {
             return rc;
         }
@@ -409,6 +459,7 @@ void core_received(struct core *c, size_t len, int64_t now_ns)
     if (c->link == LINK_NONE) {
         return;
     }
+    assert(len <= c->in.cap - c->in.len);
     c->in.len += len;
     c->recv_ns = now_ns;
     struct slice in = buf_slice(&c->in);
@@ -425,6 +476,7 @@ void core_received(struct core *c, size_t len, int64_t now_ns)
         core_link_down(c, now_ns, rc);
         return;
     }
+    assert(c->link != LINK_NONE && in.len <= c->in.len);
     buf_consume(&c->in, c->in.len - in.len);
     if (c->in.len == 0 && c->in.cap > KEEP_IN) {
         buf_finish(&c->in);
@@ -442,6 +494,7 @@ struct slice core_output(const struct core *c)
 
 void core_sent(struct core *c, size_t len)
 {
+    assert(len <= c->out.len - c->out_sent);
     c->out_sent += len;
     if (c->out_sent == c->out.len) {
         c->out_sent = 0;
@@ -488,7 +541,7 @@ static void send_ping(struct core *c, int64_t now_ns)
 /* Whether the link is in a state that has to end by link_deadline_ns. */
 static bool link_has_deadline(const struct core *c)
 {
-    return c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN || c->link == LINK_FAREWELL;
+    return c->link != LINK_NONE && c->link != LINK_UP;
 }
 
 static void tick_link(struct core *c, int64_t now_ns)
@@ -588,6 +641,8 @@ int core_init(struct core *c, const struct core_options *options, const struct c
 void core_finish(struct core *c)
 {
     assert(list_empty(&c->queued) && list_empty(&c->inflight) && list_empty(&c->refused));
+    assert(c->pending == 0 && timers_first(&c->timeouts) == NULL);
+    assert(list_empty(&c->firing) && list_empty(&c->telling));
     buf_finish(&c->in);
     buf_finish(&c->out);
     core_drop_auths(c);
@@ -600,8 +655,7 @@ void core_close(struct core *c, int64_t now_ns, int64_t timeout_ms)
         return;
     }
     c->closing = true;
-    bool nothing_to_tell =
-        c->session_id == 0 && !c->read_only && (c->link != LINK_HANDSHAKE || c->abandoned);
+    bool nothing_to_tell = c->session_id == 0 && !c->read_only && c->link != LINK_HANDSHAKE;
     if (timeout_ms == 0 || c->final_error != 0 || nothing_to_tell) {
         core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
         return;

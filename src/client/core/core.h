@@ -5,7 +5,7 @@
  *
  *   link:     NONE --core_link_up--> HANDSHAKE --accepted--> UP
  *                                    HANDSHAKE --accepted, SASL is wanted--> LOGIN --done--> UP
- *                                    HANDSHAKE --accepted, but LOST was told--> FAREWELL
+ *                                    HANDSHAKE --LOST was told--> ABANDONED --accepted--> FAREWELL
  *                                    LOGIN --LOST was told--> FAREWELL
  *             any --lost, refused, late--> NONE
  *   session:  CONNECTING --> CONNECTED --link lost--> SUSPENDED --same session--> RECONNECTED
@@ -39,6 +39,13 @@
 
 #include <conclave/client.h>
 
+/* Whether a session is attached. */
+static inline bool state_is_attached(enum conclave_state state)
+{
+    return state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_RECONNECTED ||
+           state == CONCLAVE_STATE_NEW_SESSION;
+}
+
 struct core_events {
     /* The state changed. */
     void (*state)(void *ctx, enum conclave_state state);
@@ -56,6 +63,7 @@ struct core_events {
 enum core_link {
     LINK_NONE,      /* the owner may connect and call core_link_up, if core_wants_link */
     LINK_HANDSHAKE, /* connect request sent */
+    LINK_ABANDONED, /* connect request sent, but LOST was told of its session since */
     LINK_LOGIN,     /* the session is accepted, SASL tokens go back and forth */
     LINK_UP,        /* the session is attached */
     LINK_FAREWELL,  /* an abandoned session is being closed */
@@ -115,7 +123,6 @@ struct core {
 
     enum core_link link;
     int link_error; /* why the last link ended */
-    bool abandoned; /* LOST was told while the handshake for that session was under way */
     struct buf in;  /* received, not yet understood */
     struct buf out; /* to be sent, from out_sent on */
     size_t out_sent;

@@ -12,6 +12,9 @@ struct auth {
     char bytes[]; /* scheme, then auth */
 };
 
+/* core.c: enters the next state of the link. */
+void core_enter_link(struct core *c, enum core_link link);
+
 /* core.c: tells a new state, if it is one. */
 void core_set_state(struct core *c, enum conclave_state state);
 

@@ -13,6 +13,8 @@
 
 #include "base/endian.h"
 
+#include <assert.h>
+
 enum {
     STAT_BYTES = 68,
     SEQUENCE_BYTES = 11,    /* that a server appends to a path, at most */
@@ -115,6 +117,7 @@ void core_once_sent(struct core *c, struct client_request *r, size_t start)
         r->numbered = true;
         once->next = (int32_t)((uint32_t)once->next + 1);
     }
+    assert(c->out.cap - c->out.len >= CORE_ONCE_ROOM && start < c->out.len);
     once->writes++;
     once->bytes += r->answer_max;
     struct wire_write_number n = {r->number, (int32_t)((uint32_t)once->answered + 1)};
@@ -125,6 +128,7 @@ void core_once_sent(struct core *c, struct client_request *r, size_t start)
 void core_once_answered(struct core *c, const struct client_request *r)
 {
     if (c->once.granted && r->numbered) {
+        assert(c->once.writes > 0 && c->once.bytes >= r->answer_max);
         c->once.writes--;
         c->once.bytes -= r->answer_max;
         c->once.answered = r->number;

@@ -50,6 +50,7 @@ static void request_enter(struct core *c, const struct client_request *r)
 
 static void request_leave(struct core *c, const struct client_request *r)
 {
+    assert(c->pending >= request_weight(r));
     c->pending -= request_weight(r);
 }
 
@@ -70,6 +71,7 @@ void core_answer_all(struct core *c, struct list *requests, int error)
 
 void core_requeue(struct core *c, struct client_request *r)
 {
+    assert(r->xid != 0 && r->frame != NULL && !r->answered);
     list_remove(&r->link);
     request_leave(c, r);
     r->syncing = r->sync_xid != 0; /* the sync goes before it again */
@@ -80,6 +82,7 @@ void core_requeue(struct core *c, struct client_request *r)
 
 void core_refuse_queued(struct core *c, struct client_request *r, int error)
 {
+    assert(r->xid == 0 && !r->answered);
     list_remove(&r->link);
     request_leave(c, r);
     core_answer(c, r, error);
@@ -88,6 +91,7 @@ void core_refuse_queued(struct core *c, struct client_request *r, int error)
 /* Puts a request with a frame of its own on the link. */
 static int request_send(struct core *c, struct client_request *r, int64_t now_ns)
 {
+    assert(c->link == LINK_UP && r->xid == 0 && r->frame_len >= FRAME_OPCODE + 4);
     if (r->opcode == WIRE_CREATE2 && c->create2_missing) {
         r->opcode = WIRE_CREATE;
         put_be32(r->frame + FRAME_OPCODE, WIRE_CREATE);
@@ -184,6 +188,7 @@ static int submit_direct(struct core *c, const struct conclave_op *op, struct cl
     if (rc != 0) {
         c->next_xid = first_xid;
     } else {
+        assert(r->frame == NULL && list_empty(&c->queued));
         r->sync_xid = sync_xid;
         r->xid = xid;
         r->sent_ns = c->sent_ns = now_ns;
@@ -261,6 +266,7 @@ void core_expire_requests(struct core *c, int64_t now_ns)
 
 int core_send_bare(struct core *c, struct client_request *r, const char *path, int32_t type)
 {
+    assert(c->link == LINK_UP || c->link == LINK_FAREWELL);
     size_t start = wire_frame_begin(&c->out);
     struct wire_request_header header = {c->next_xid, r->opcode};
     wire_encode_request_header(&c->out, &header);

@@ -9,10 +9,12 @@
  */
 #include "client/core/core_internal.h"
 
+#include <assert.h>
+
 int core_login_begin(struct core *c)
 {
-    c->link = LINK_LOGIN;
-    c->login_xid = 0;
+    core_enter_link(c, LINK_LOGIN);
+    assert(c->login_xid == 0);
     c->login_first = true;
     c->login_last = false;
     return c->events->login(c->ctx, SLICE_NULL);

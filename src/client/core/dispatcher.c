@@ -42,6 +42,7 @@ void dispatcher_post(struct dispatcher *d, struct job *job, void (*run)(struct j
 /* Runs up to limit jobs; d->lock held, given up around each. */
 static void run_jobs(struct dispatcher *d, unsigned limit)
 {
+    assert(!d->running);
     d->running = true;
     d->runner = pthread_self();
     for (unsigned n = 0; n < limit && !list_empty(&d->jobs); n++) {

@@ -1,9 +1,11 @@
 #include "client/core/hosts.h"
 
 #include "base/backoff.h"
+#include "base/transition.h"
 #include "client/core/path.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,12 +203,32 @@ static int64_t backoff_ns(struct hosts *h)
     return half + (int64_t)(prng_next(&h->prng) % (uint64_t)half);
 }
 
+static void host_enter(struct server_host *host, enum host_state state)
+{
+    static const uint16_t NEXT[] = {
+        [HOST_IDLE] =
+            TRANSITION_TO(HOST_IDLE) | TRANSITION_TO(HOST_LOOKUP) | TRANSITION_TO(HOST_READY),
+        [HOST_LOOKUP] = TRANSITION_TO(HOST_ASKED),
+        [HOST_ASKED] = TRANSITION_TO(HOST_READY) | TRANSITION_TO(HOST_DONE),
+        [HOST_READY] = TRANSITION_TO(HOST_IDLE) | TRANSITION_TO(HOST_DONE),
+        [HOST_DONE] = TRANSITION_TO(HOST_IDLE),
+    };
+    transition_check(NEXT, host->state, state);
+    assert(state != HOST_READY || (host->next == 0 && host->count > 0));
+    host->state = state;
+}
+
+static bool host_is_looked_up(const struct server_host *host)
+{
+    return host->state == HOST_LOOKUP || host->state == HOST_ASKED;
+}
+
 /* Every host may be tried again; a lookup that still runs goes on. */
 static void round_begin(struct hosts *h)
 {
     for (size_t i = 0; i < h->count; i++) {
-        if (h->list[i].state != HOST_LOOKUP) {
-            h->list[i].state = HOST_IDLE;
+        if (!host_is_looked_up(&h->list[i])) {
+            host_enter(&h->list[i], HOST_IDLE);
         }
     }
 }
@@ -220,10 +242,8 @@ static void host_prepare(struct server_host *host)
     host->next = 0;
     if (host->numeric) {
         host->count = 1;
-        host->state = HOST_READY;
-    } else {
-        host->state = HOST_LOOKUP;
     }
+    host_enter(host, host->numeric ? HOST_READY : HOST_LOOKUP);
 }
 
 enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct server_host **ret_host,
@@ -238,17 +258,18 @@ enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct server_
         struct server_host *host = &h->list[at];
         host_prepare(host);
         if (host->state == HOST_READY) {
+            assert(host->next < host->count);
             *ret_host = host;
             *ret_address = &host->addresses[host->next++];
             if (host->next == host->count) {
-                host->state = HOST_DONE;
+                host_enter(host, HOST_DONE);
                 h->cursor = (at + 1) % h->count;
             } else {
                 h->cursor = at;
             }
             return HOSTS_CONNECT;
         }
-        lookups += host->state == HOST_LOOKUP;
+        lookups += host_is_looked_up(host);
     }
     if (lookups == h->count) {
         h->not_before_ns = 0;
@@ -264,8 +285,8 @@ struct server_host *hosts_lookup_begin(struct hosts *h)
 {
     for (size_t i = 0; i < h->count; i++) {
         struct server_host *host = &h->list[i];
-        if (host->state == HOST_LOOKUP && !host->looking_up) {
-            host->looking_up = true;
+        if (host->state == HOST_LOOKUP) {
+            host_enter(host, HOST_ASKED);
             return host;
         }
     }
@@ -275,14 +296,14 @@ struct server_host *hosts_lookup_begin(struct hosts *h)
 void hosts_lookup_end(struct hosts *h, struct server_host *host,
                       const union host_address *addresses, unsigned count)
 {
-    host->looking_up = false;
+    assert(!host->numeric && host >= h->list && host < h->list + h->count);
     host->next = 0;
     host->count = count < HOST_ADDRESSES ? count : HOST_ADDRESSES;
     for (unsigned i = 0; i < host->count; i++) {
         host->addresses[i] = addresses[i];
         set_port(&host->addresses[i], host->port);
     }
-    host->state = host->count > 0 ? HOST_READY : HOST_DONE;
+    host_enter(host, host->count > 0 ? HOST_READY : HOST_DONE);
     if (host->count > 0) {
         h->not_before_ns = 0;
     }

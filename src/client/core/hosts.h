@@ -35,7 +35,8 @@ union host_address {
 
 enum host_state {
     HOST_IDLE,   /* not tried in this round */
-    HOST_LOOKUP, /* its name is being looked up, or shall be */
+    HOST_LOOKUP, /* its name is to be looked up */
+    HOST_ASKED,  /* the caller has begun that */
     HOST_READY,  /* has addresses to try */
     HOST_DONE,   /* tried in this round */
 };
@@ -43,8 +44,7 @@ enum host_state {
 struct server_host {
     char name[HOST_NAME_LEN + 1];
     uint16_t port;
-    bool numeric;    /* addresses[0] is known for good */
-    bool looking_up; /* the caller has begun a lookup */
+    bool numeric; /* addresses[0] is known for good */
     enum host_state state;
     unsigned count; /* addresses */
     unsigned next;  /* first address not tried in this round */

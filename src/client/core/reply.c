@@ -3,6 +3,7 @@
 
 #include "client/core/path.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /*
@@ -14,6 +15,7 @@ struct block {
     uint8_t *base;
     uint8_t *array;  /* room for the array */
     uint8_t *string; /* next free byte for strings */
+    uint8_t *end;
 };
 
 static int block_make(struct block *blk, size_t count, size_t size, size_t body_len)
@@ -24,6 +26,7 @@ static int block_make(struct block *blk, size_t count, size_t size, size_t body_
     }
     blk->array = blk->base + sizeof(struct conclave_reply);
     blk->string = blk->array + count * size;
+    blk->end = blk->string + body_len + 1;
     return 0;
 }
 
@@ -33,6 +36,7 @@ static const char *block_string(struct block *blk, struct slice s)
     if (slice_is_null(s)) {
         return NULL;
     }
+    assert(s.len < (size_t)(blk->end - blk->string));
     char *copy = (char *)blk->string;
     if (s.len > 0) {
         memcpy(copy, s.data, s.len);

@@ -137,7 +137,9 @@ struct client_request *request_create_bare(int32_t opcode)
 
 void request_unref(struct client_request *r)
 {
-    if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) {
+    int refs = atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel);
+    assert(refs > 0);
+    if (refs != 1) {
         return;
     }
     assert(!r->timer.active);

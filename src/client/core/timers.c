@@ -14,6 +14,7 @@ static struct timer *heap_meld(struct timer *a, struct timer *b)
     if (a == NULL || b == NULL) {
         return a != NULL ? a : b;
     }
+    assert(a->prev == NULL && a->next == NULL && b->prev == NULL && b->next == NULL);
     if (timer_before(b, a)) {
         struct timer *t = a;
         a = b;
@@ -70,6 +71,7 @@ void timers_remove(struct timers *ts, struct timer *t)
     if (t == ts->root) {
         ts->root = heap_meld_siblings(t->child);
     } else {
+        assert(t->prev != NULL && !timer_before(t, ts->root));
         if (t->prev->child == t) {
             t->prev->child = t->next;
         } else {

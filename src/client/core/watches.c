@@ -52,7 +52,7 @@ int watches_init(struct watches *ws)
 
 void watches_finish(struct watches *ws)
 {
-    assert(map_count(&ws->map) == 0);
+    assert(watches_count(ws) == 0);
     map_finish(&ws->map);
 }
 
@@ -72,6 +72,7 @@ struct client_watch *watch_create(const char *path, conclave_watch_fn fn, void *
 
 void watches_add_take(struct watches *ws, struct client_watch *w, enum client_watch_kind kind)
 {
+    assert(list_empty(&w->same) && list_empty(&w->link));
     w->kind = kind;
     struct watch_key key = {kind, watch_path(w)};
     struct client_watch *first = find_first(ws, &key);
@@ -88,6 +89,7 @@ void watches_add_take(struct watches *ws, struct client_watch *w, enum client_wa
 /* Takes the first watch of a ring, and so its kind and path, out of the map. */
 static void remove_first(struct watches *ws, struct client_watch *first)
 {
+    assert(ws->counts[first->kind] > 0 && ws->counts[first->kind] <= watches_count(ws));
     map_remove(&ws->map, &first->node);
     ws->counts[first->kind]--;
 }
@@ -142,6 +144,7 @@ static int notify_ring(struct client_watch *first, enum conclave_event_type type
         if (e == NULL) {
             return CONCLAVE_ENOMEM;
         }
+        assert(watch_kind_is_persistent(w->kind));
         *e = (struct client_event){.watch = w, .type = type};
         memcpy(e->path, path.data, path.len);
         e->path[path.len] = '\0';
