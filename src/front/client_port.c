@@ -85,6 +85,7 @@ static void port_check_gone(struct client_port *p)
     }
     refusals_finish(&p->refusals, port_tell_refusals, NULL);
     rates_finish(&p->handshakes);
+    assert(list_empty(&p->clients) && p->stats.connections == 0 && p->securing_count == 0);
     tls_context_release(p->tls);
     if (p->closed != NULL) {
         p->closed(p->closed_ctx);
@@ -131,6 +132,7 @@ static void client_on_sent(void *owner)
 static void client_end_securing(struct client *cl)
 {
     if (!list_empty(&cl->securing)) {
+        assert(cl->port->securing_count > 0);
         list_remove(&cl->securing);
         cl->port->securing_count--;
     }
@@ -200,7 +202,9 @@ static bool client_on_securing(void *owner)
 {
     struct client *cl = owner;
     if (client_may_secure(cl)) {
-        cl->connection.securing = true;
+        if (cl->connection.stage == CONNECTION_HANDSHAKE) { /* else it is closing */
+            connection_enter(&cl->connection, CONNECTION_SECURING);
+        }
         return true;
     }
     connection_end(&cl->connection);
@@ -215,7 +219,9 @@ static void client_on_secured(void *owner)
     struct buf subject;
     buf_init(&subject, SUBJECT_MAX);
     client_end_securing(cl);
-    c->securing = false;
+    if (c->stage == CONNECTION_SECURING) {
+        connection_enter(c, CONNECTION_HANDSHAKE);
+    }
     c->secured = true;
     stream_peer_subject(cl->stream, &subject);
     if (!buf_ok(&subject) ||
@@ -269,6 +275,7 @@ static const struct stream_handler client_handler = {
 
 static void client_leave(struct client *cl)
 {
+    assert(!list_empty(&cl->node) && cl->port->stats.connections > 0);
     list_remove(&cl->node);
     client_end_securing(cl);
     cl->port->stats.connections--;
@@ -387,8 +394,9 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     list_push_back(&p->clients, &cl->node);
     if (connection_init(&cl->connection, p->service, peer->host, cl->peer) != 0) {
         connection_drop(&cl->connection, "out of memory");
+    } else if (stream_in_handshake(stream)) {
+        connection_enter(&cl->connection, CONNECTION_SECURING);
     }
-    cl->connection.securing = stream_in_handshake(stream);
 }
 
 static void port_on_refused(void *ctx, int error)
@@ -549,6 +557,7 @@ void client_port_turn(struct client_port *p)
 static void port_on_listener_closed(void *ctx)
 {
     struct client_port *p = ctx;
+    assert(p->listeners > 0);
     p->listeners--;
     port_check_gone(p);
 }
@@ -609,7 +618,5 @@ void client_port_stats(const struct client_port *p, struct client_port_stats *re
 {
     *ret = p->stats;
     ret->connections_max = p->connections_max;
-    for (struct list *it = p->clients.next; p->tls != NULL && it != &p->clients; it = it->next) {
-        ret->tls_handshakes += stream_in_handshake(CONTAINER_OF(it, struct client, node)->stream);
-    }
+    ret->tls_handshakes = p->securing_count;
 }

@@ -1,6 +1,7 @@
 #include "front/connection.h"
 
 #include "base/log.h"
+#include "base/transition.h"
 #include "front/handshake.h"
 #include "front/request.h"
 #include "front/request_sasl.h"
@@ -17,6 +18,24 @@ enum {
     ADDRESS_SHARES = 8, /* limit of an address, as a multiple of the requests left for others */
 };
 
+void connection_enter(struct connection *c, enum connection_stage stage)
+{
+    enum { TO_END = TRANSITION_TO(CONNECTION_CLOSING) | TRANSITION_TO(CONNECTION_CLOSED) };
+    static const uint16_t NEXT[] = {
+        [CONNECTION_SECURING] = TRANSITION_TO(CONNECTION_HANDSHAKE) | TO_END,
+        [CONNECTION_HANDSHAKE] = TRANSITION_TO(CONNECTION_SECURING) |
+                                 TRANSITION_TO(CONNECTION_CREATING) |
+                                 TRANSITION_TO(CONNECTION_SERVING) | TO_END,
+        [CONNECTION_CREATING] = TRANSITION_TO(CONNECTION_SERVING) | TO_END,
+        [CONNECTION_SERVING] = TO_END,
+        [CONNECTION_CLOSING] = TO_END,
+        [CONNECTION_CLOSED] = TRANSITION_TO(CONNECTION_CLOSED),
+    };
+    transition_check(NEXT, c->stage, stage);
+    assert(stage > CONNECTION_SERVING || c->pending_count == 0); /* no request before it serves */
+    c->stage = stage;
+}
+
 /* After this deadline service_tick closes the connection, unless it has left the list. */
 static void connection_set_deadline(struct connection *c)
 {
@@ -27,7 +46,8 @@ static void connection_set_deadline(struct connection *c)
 
 int connection_init(struct connection *c, struct service *s, const char *host, const char *peer)
 {
-    *c = (struct connection){.service = s, .host = host, .peer = peer};
+    *c = (struct connection){
+        .service = s, .stage = CONNECTION_HANDSHAKE, .host = host, .peer = peer};
     connection_reset_stats(c);
     c->established_ms = clock_wall_ms(s->clock);
     list_init(&c->dirty);
@@ -82,18 +102,20 @@ void connection_finish(struct connection *c)
     struct list *node;
     while ((node = list_pop_front(&c->pending)) != NULL) {
         struct pending *entry = CONTAINER_OF(node, struct pending, order);
+        assert(entry->connection == c && c->pending_count > 0);
         entry->connection = NULL;
+        c->pending_count--;
         if (entry->write) {
             pipeline_recharge(entry, &s->account);
         } else {
             pipeline_release(&s->pipeline, entry);
         }
     }
+    assert(c->pending_count == 0);
     password_check_drop(c->verification);
     c->verification = NULL;
     buf_finish(&c->verified_id);
-    c->pending_count = 0;
-    c->stage = CONNECTION_CLOSED;
+    connection_enter(c, CONNECTION_CLOSED);
     client_ids_finish(&c->identity);
     sasl_login_destroy(c->login);
     c->login = NULL;
@@ -123,7 +145,7 @@ static void connection_set_dirty(struct connection *c)
 
 void connection_end(struct connection *c)
 {
-    c->stage = CONNECTION_CLOSED;
+    connection_enter(c, CONNECTION_CLOSED);
     c->input_ended = true;
     connection_set_dirty(c);
 }
@@ -140,7 +162,7 @@ void connection_drop(struct connection *c, const char *reason)
 void connection_close_after_output(struct connection *c)
 {
     if (c->stage != CONNECTION_CLOSED) {
-        c->stage = CONNECTION_CLOSING;
+        connection_enter(c, CONNECTION_CLOSING);
     }
     if (list_empty(&c->handshaking)) { /* the client may never read the rest of the output */
         connection_set_deadline(c);
@@ -251,7 +273,7 @@ bool connection_ready(struct connection *c)
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    bool served = leadership_in_contact(s) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
+    bool served = leadership_in_contact(s) || c->read_only || connection_is_new(c);
     if (!served || !service_admits(s)) {
         connection_throttle(c, NULL);
     } else if (c->address->account.bytes[ACCOUNT_REQUESTS] >= limits->address_bytes_max) {
@@ -292,6 +314,7 @@ size_t connection_reply_begin(struct connection *c, int32_t xid, int64_t zxid)
 void connection_reply_fail(struct connection *c, size_t place, int32_t err)
 {
     if (buf_ok(&c->out)) {
+        assert(c->out.len >= place + REPLY_RECORD_AT);
         c->out.len = place + REPLY_RECORD_AT;
         buf_put_i32(&c->out, place + REPLY_ERR_AT, err);
     }
@@ -371,6 +394,7 @@ void connection_event(struct connection *c, int32_t type, struct slice path, int
 
 static void connection_push(struct connection *c, struct pending *entry)
 {
+    assert(entry->connection == NULL && list_empty(&entry->order));
     entry->connection = c;
     list_push_back(&c->pending, &entry->order);
     c->pending_count++;
@@ -379,6 +403,7 @@ static void connection_push(struct connection *c, struct pending *entry)
 
 static void connection_pop(struct connection *c, struct pending *entry)
 {
+    assert(entry->connection == c && c->pending_count > 0);
     list_remove(&entry->order);
     c->pending_count--;
     assert(c->waiting_replies >= entry->reply_bytes);
@@ -455,6 +480,7 @@ static void connection_wait(struct connection *c, const struct request *r, uint6
 /* Drops answered bodies: all if none waits, otherwise only if they are many. */
 static void connection_trim_waiting(struct connection *c, uint64_t done)
 {
+    assert(done >= c->waiting_base && done - c->waiting_base <= c->waiting.len);
     size_t front = (size_t)(done - c->waiting_base);
     if (c->pending_count == 0) {
         front = c->waiting.len;
@@ -508,6 +534,8 @@ static void connection_drain(struct connection *c, const struct pending *proof)
             connection_drop(c, "the answers to its pipelined reads passed the limit");
             break;
         }
+        assert(entry->body_at >= done &&
+               entry->body_at - c->waiting_base + entry->body_len <= c->waiting.len);
         struct request r = {
             .xid = entry->xid,
             .type = entry->type,

@@ -2,6 +2,8 @@
  * One client's connection: bytes in, bytes out, without a socket or a clock. It cuts frames, does the handshake, gives
  * writes to the pipeline, answers other requests from the state, and keeps the order of replies.
  *
+ *   SECURING ──TLS handshake done──> HANDSHAKE
+ *
  *   HANDSHAKE ──new session──> CREATING ──applied──> SERVING ──closeSession, unknown operation──┐
  *       │ └──known session, right password──────────────^  │                                    v
  *       └──refused with a reply───────────────────────────────────────────────────────────> CLOSING
@@ -26,6 +28,7 @@ struct service;
 struct password_check;
 
 enum connection_stage {
+    CONNECTION_SECURING,  /* the TLS handshake is not done */
     CONNECTION_HANDSHAKE, /* no session yet */
     CONNECTION_CREATING,  /* its session command is in the log, but not applied */
     CONNECTION_SERVING,
@@ -57,8 +60,7 @@ struct connection {
     struct service *service;
     enum connection_stage stage;
     bool input_ended; /* the last request of this connection was read */
-    bool securing;    /* the TLS handshake is in progress */
-    bool secured;     /* the TLS handshake is done */
+    bool secured;     /* a TLS handshake was done */
     /* its reconfig has no answer yet, which may come after later entries of the log: no request is read meanwhile */
     bool reconfiguring;
     bool sent_away;         /* it ends when its requests are answered */
@@ -122,6 +124,15 @@ int connection_add_certificate(struct connection *c, struct slice subject) CONCL
 
 /* The socket is gone: leaves all lists and drops its watches. Its unanswered writes continue without it. */
 void connection_finish(struct connection *c);
+
+/* Enters its next stage. */
+void connection_enter(struct connection *c, enum connection_stage stage);
+
+/* Whether it waits for the session request, or for the TLS handshake before it. */
+static inline bool connection_is_new(const struct connection *c)
+{
+    return c->stage == CONNECTION_SECURING || c->stage == CONNECTION_HANDSHAKE;
+}
 
 /* Resets its statistics. */
 void connection_reset_stats(struct connection *c);

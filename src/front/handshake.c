@@ -76,7 +76,7 @@ static void handshake_attach(struct connection *c, const struct state_session *s
                              int64_t asked_ns)
 {
     struct state_results results;
-    c->stage = CONNECTION_SERVING;
+    connection_enter(c, CONNECTION_SERVING);
     c->numbered = state_results(c->service->state, session->id, &results);
     handshake_expect_repetitions(c, c->numbered ? &results : NULL);
     if (service_attach(c->service, c, session->id) != 0) {
@@ -92,7 +92,7 @@ static void handshake_attach(struct connection *c, const struct state_session *s
 /* Serves the client of a local session. */
 static void handshake_attach_local(struct connection *c, const struct state_session *session)
 {
-    c->stage = CONNECTION_SERVING;
+    connection_enter(c, CONNECTION_SERVING);
     c->local = true;
     if (service_claim(c->service, c, session->id) != 0) {
         connection_drop(c, "out of memory");
@@ -164,7 +164,7 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
         .ids = client_ids_list(&c->identity),
         .body = buf_slice(&body),
     };
-    c->stage = CONNECTION_CREATING;
+    connection_enter(c, CONNECTION_CREATING);
     connection_write(c, &command, 0);
 }
 

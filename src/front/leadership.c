@@ -19,6 +19,7 @@ void leadership_init(struct leadership *s)
 
 void leadership_finish(struct leadership *s)
 {
+    assert(list_empty(&s->confirming) && list_empty(&s->held));
     buf_finish(&s->own);
 }
 
@@ -217,6 +218,7 @@ void leadership_confirmed(struct service *s, uint64_t ticket)
     if (st->asked == 0 || ticket < st->ticket) {
         return;
     }
+    assert(st->confirmed < st->asked && st->asked < st->group);
     st->confirmed = st->asked;
     st->asked = 0;
     s->now_ns = clock_monotonic_ns(s->clock);
@@ -242,6 +244,7 @@ void leadership_confirmed(struct service *s, uint64_t ticket)
 void leadership_submit_own(struct service *s)
 {
     if (s->standing.own_count > 0) {
+        assert(s->standing.own.len > 0);
         s->standing.own_count = 0;
         s->pipeline.sink.submit_own(s->pipeline.sink.ctx, &s->standing.own);
     }

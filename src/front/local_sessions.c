@@ -1,5 +1,6 @@
 #include "front/local_sessions.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 int local_sessions_init(struct local_sessions *l, int32_t tick_ms)
@@ -45,6 +46,7 @@ struct local_session *local_session_add(struct local_sessions *l,
                                         const struct state_session *session, bool read_only,
                                         int64_t now_ms)
 {
+    assert(local_session_find(l, session->id) == NULL);
     struct local_session *s = malloc(sizeof *s);
     if (s == NULL) {
         return NULL;
@@ -65,12 +67,14 @@ struct local_session *local_session_add(struct local_sessions *l,
 int local_session_renew(struct local_sessions *l, struct local_session *session, int32_t timeout_ms,
                         int64_t now_ms)
 {
+    assert(!session->upgrading);
     session->session.timeout_ms = timeout_ms;
     return session_tracker_add(l->alive, session->session.id, timeout_ms, now_ms);
 }
 
 void local_session_upgrade(struct local_sessions *l, struct local_session *session)
 {
+    assert(!session->upgrading);
     session->upgrading = true;
     session_tracker_remove(l->alive, session->session.id);
 }

@@ -138,6 +138,7 @@ int pipeline_write(struct pipeline *p, const struct command *command, int64_t ti
     batch_add(&p->batch, 0, command);
     assert(buf_ok(&p->batch));
     p->batch_count++;
+    assert(!entry->write && list_empty(&entry->flight));
     entry->write = true;
     list_push_back(&p->flight, &entry->flight);
     if (p->batch.len >= PIPELINE_BATCH_BYTES) {

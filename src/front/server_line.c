@@ -13,6 +13,7 @@ static_assert((int)MEMBER_HOST_MAX <= (int)NET_HOST_MAX, "room for its name");
 
 static void set_address(struct net_address *a, struct slice host, uint16_t port)
 {
+    assert(host.len <= MEMBER_HOST_MAX);
     memcpy(a->host, host.data, host.len);
     a->host[host.len] = '\0';
     a->port = port;

@@ -7,6 +7,7 @@
 #include "state/initial_acls.h"
 #include "state/memory_estimate.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -100,6 +101,8 @@ void service_tell_refused(void *ctx, const char *host, unsigned long long untold
 
 void service_finish(struct service *s)
 {
+    assert(map_count(&s->by_session) == 0 && list_empty(&s->dirty) && list_empty(&s->throttled));
+    assert(list_empty(&s->handshaking));
     pipeline_finish(&s->pipeline);
     leadership_finish(&s->standing);
     effects_finish(&s->effects);
@@ -320,6 +323,7 @@ static void service_resume(struct service *s)
     if (!r->is || entry == NULL) {
         return;
     }
+    assert(entry->write && list_empty(&entry->flight));
     s->deferred = NULL;
     if (r->origin != s->server_id) { /* the reconfig was repeated on another server */
         service_give_up(s, entry);
@@ -474,6 +478,7 @@ static size_t service_load(const struct service *s)
 
 void service_throttle(struct service *s, struct connection *c)
 {
+    assert(list_empty(&c->throttled));
     size_t load = service_load(s);
     s->throttled_load = load > s->throttled_load ? load : s->throttled_load;
     list_push_back(&s->throttled, &c->throttled);
@@ -637,9 +642,10 @@ void service_tick(struct service *s)
             continue;
         }
         s->metrics->sessionless_connections_expired++;
-        s->metrics->unsuccessful_handshake += c->securing;
-        connection_drop(c, c->securing ? "the TLS handshake did not end in time"
-                                       : "no session request in time");
+        bool securing = c->stage == CONNECTION_SECURING;
+        s->metrics->unsuccessful_handshake += securing;
+        connection_drop(c, securing ? "the TLS handshake did not end in time"
+                                    : "no session request in time");
     }
 }
 
@@ -702,6 +708,7 @@ int service_claim(struct service *s, struct connection *c, int64_t session_id)
         service_detach(s, old);
         connection_drop(old, "its session was resumed on a newer connection");
     }
+    assert(!c->mapped);
     c->session_id = session_id;
     int rc = map_insert(&s->by_session, &c->by_id, hash_number((uint64_t)session_id));
     c->mapped = rc == 0;
@@ -726,6 +733,7 @@ int service_attach(struct service *s, struct connection *c, int64_t session_id)
 void service_detach(struct service *s, struct connection *c)
 {
     if (c->mapped) {
+        assert(service_connection(s, c->session_id) == c);
         map_remove(&s->by_session, &c->by_id);
         c->mapped = false;
     }

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "base/random.h"
 
+#include <assert.h>
+
 enum { ENTRY_MAX = 400 << 20 }; /* less than the largest log entry */
 
 int state_replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id)
@@ -42,6 +44,7 @@ static void cut_all(struct service *s)
     struct map_node *node;
     while ((node = map_next(&s->by_session, NULL)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, by_id);
+        assert(c->mapped && c->session_id != 0);
         service_detach(s, c); /* also removes it from the map */
         connection_end(c);
     }

@@ -73,6 +73,7 @@ static void collector_delete(struct ttl_collector *c, ttl_collector_propose_fn p
     while (c->found_at < c->found.len && (proposed == 0 || proposed < allowed)) {
         const uint8_t *at = c->found.data + c->found_at;
         size_t len = get_be32(at);
+        assert(len <= c->found.len - c->found_at - LENGTH_BYTES);
         if (!propose(ctx, slice_make(at + LENGTH_BYTES, len))) {
             return;
         }

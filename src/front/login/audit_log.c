@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "tree/acl_rules.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -118,6 +119,7 @@ void audit_log_flush(struct audit_log *a)
     if (a->lines.len == 0) {
         return;
     }
+    assert(a->losing == (a->lost > 0) && a->lines.data[a->lines.len - 1] == '\n');
     bool written = write_all(a->fd, buf_slice(&a->lines));
     if (!written && !a->losing) {
         log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
@@ -228,6 +230,7 @@ static void audit_line(struct audit_log *a, const struct entry *e)
 {
     struct buf *out = &a->lines;
     size_t before = out->len;
+    assert(buf_ok(out) && out->len <= GATHER_MAX && e->result != NULL);
     append_head(a, strcmp(e->result, "failure") == 0);
     size_t start = out->len;
     append_field(out, start, "session", slice_str(e->session));

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -54,6 +55,7 @@ int client_ids_add(struct client_ids *i, struct slice scheme, struct slice id)
     struct wire_id record = {.scheme = scheme, .id = id};
     wire_encode_id(&i->ids, &record);
     i->count++;
+    assert(buf_ok(&i->ids) && i->ids.len >= (size_t)i->count * 2 * sizeof(int32_t));
     account_hold(i->account, ACCOUNT_IDS, i->ids.len);
     return 0;
 }
@@ -135,6 +137,7 @@ int digest_id(struct buf *out, const char *algorithm, struct slice user_password
         return CONCLAVE_ENOMEM;
     }
     int text_len = EVP_EncodeBlock(text, hash, (int)len);
+    assert(text_len >= 0 && (size_t)text_len < sizeof text);
     struct slice user = digest_user(user_password);
     int rc = buf_reserve(out, user.len + 1 + (size_t)text_len);
     if (rc == 0) {

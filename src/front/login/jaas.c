@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 
+#include <assert.h>
 #include <strings.h>
 
 enum token {
@@ -41,6 +42,7 @@ static int peek(const struct reader *r, size_t ahead)
 static int take(struct reader *r)
 {
     int ch = peek(r, 0);
+    assert(r->at <= r->text.len);
     if (ch >= 0) {
         r->at++;
         r->line += ch == '\n';
@@ -64,6 +66,7 @@ static bool skip_line(struct reader *r)
 
 static bool skip_block(struct reader *r)
 {
+    assert(peek(r, 0) == '/' && peek(r, 1) == '*');
     r->at += 2;
     while (peek(r, 0) >= 0 && !(peek(r, 0) == '*' && peek(r, 1) == '/')) {
         take(r);
@@ -119,8 +122,8 @@ static int escaped(struct reader *r)
 
 static enum token read_quoted(struct reader *r, int quote)
 {
-    int ch;
-    take(r);
+    int ch = take(r);
+    assert(ch == quote && r->word.len == 0);
     while ((ch = take(r)) != quote) {
         if (ch == '$' && peek(r, 0) == '{') {
             return bad(r, "${...} is not replaced here: write the value itself");
@@ -228,6 +231,7 @@ static int read_module(struct reader *r, const struct jaas_handler *handler)
 {
     static const char *const flags[] = {"required", "requisite", "sufficient", "optional"};
     bool known = false;
+    assert(r->token == TOKEN_WORD);
     if (!buf_ok(&r->word)) {
         return CONCLAVE_ENOMEM;
     }
@@ -254,6 +258,7 @@ static int read_module(struct reader *r, const struct jaas_handler *handler)
 static int read_section(struct reader *r, const struct jaas_handler *handler)
 {
     int rc = 0;
+    assert(r->token == TOKEN_WORD);
     next(r);
     if (r->token != TOKEN_OPEN) {
         return jaas_fail(r, "wanted { behind a section's name");

@@ -8,6 +8,7 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,7 @@ static void verifier_free(struct password_checker *v)
 {
     void (*closed)(void *ctx) = v->closed;
     void *ctx = v->closed_ctx;
+    assert(v->waiting == 0);
     user_file_finish(&v->users);
     OPENSSL_cleanse(v->key, sizeof v->key);
     free(v->path);
@@ -191,6 +193,7 @@ static void verifier_check_over(struct password_checker *v)
 void password_checker_close(struct password_checker *v, void (*cb)(void *ctx), void *ctx)
 {
     if (v != NULL) {
+        assert(v->closed == NULL);
         v->closed = cb;
         v->closed_ctx = ctx;
         verifier_check_over(v);
@@ -203,6 +206,7 @@ static void verification_work(struct worker_job *job)
 {
     struct password_check *x = CONTAINER_OF(job, struct password_check, job);
     size_t skip = x->name_len + (x->name_len < x->len);
+    assert(skip <= x->len);
     int rc = scrypt_check(x->hash, slice_make(x->text + skip, x->len - skip));
     x->rc = rc == 0 && !x->known ? CONCLAVE_AUTH_FAILED : rc;
 }
@@ -218,6 +222,7 @@ static void verification_done(struct worker_job *job)
     } else if (x->rc == 0) {
         x->rc = CONCLAVE_AUTH_FAILED; /* the user is gone, or has another password */
     }
+    assert(v->waiting > 0);
     v->waiting--;
     verified_fn fn = x->fn;
     void *ctx = x->ctx;
@@ -261,6 +266,7 @@ enum password_answer password_checker_begin(struct password_checker *v, struct s
     if (user_password.len > 0) {
         memcpy(x->text, user_password.data, user_password.len);
     }
+    assert(v->waiting < WAITING_MAX && v->closed == NULL);
     v->waiting++;
     worker_submit(&v->worker, &x->job);
     *ret = x;
@@ -270,6 +276,7 @@ enum password_answer password_checker_begin(struct password_checker *v, struct s
 void password_check_drop(struct password_check *x)
 {
     if (x != NULL) {
+        assert(x->fn != NULL); /* one holder, which drops it once */
         x->fn = NULL;
     }
 }

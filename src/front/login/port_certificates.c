@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -133,6 +134,7 @@ void port_certificates_close(struct port_certificates *s, void (*cb)(void *ctx),
     if (s == NULL) {
         return;
     }
+    assert(!uv_is_closing((uv_handle_t *)&s->timer));
     s->closed = cb;
     s->closed_ctx = ctx;
     uv_close((uv_handle_t *)&s->timer, secure_on_closed);

@@ -6,6 +6,7 @@
 #include <sasl/sasl.h>
 #include <sasl/saslplug.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -200,10 +201,12 @@ bool sasl_login_principal_id(const struct sasl_options *o, struct slice principa
     }
     /* The parts stand in out: what is left out is taken from its end backwards. */
     if (o->remove_realm || p.realm.len == 0) {
+        assert(out->len > start + p.realm.len);
         out->len -= p.realm.len + 1;
     }
     if (o->remove_host && !slice_is_null(p.host)) {
         size_t tail = (size_t)(p.host.data + p.host.len - out->data);
+        assert(tail <= out->len && tail > start + p.host.len);
         memmove(out->data + tail - p.host.len - 1, out->data + tail, out->len - tail);
         out->len -= p.host.len + 1;
     }
@@ -257,6 +260,7 @@ static int login_complete(struct sasl_login *l)
 {
     const struct sasl_options *o = l->service->options;
     const void *name = NULL;
+    assert(l->id.len == 0);
     if (sasl_getprop(l->conn, SASL_AUTHUSER, &name) != SASL_OK || name == NULL) {
         return CONCLAVE_AUTH_FAILED;
     }
@@ -325,6 +329,7 @@ int sasl_login_take(struct sasl_service *s, struct sasl_login **login, struct sl
         l->conn = NULL;
     }
     if (rc == 0) {
+        assert(slice_is_null(step.id) == (l->conn != NULL)); /* who is known has proved it */
         *ret = step;
     }
     return rc;
