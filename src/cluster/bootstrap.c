@@ -3,11 +3,13 @@
 #include "base/endian.h"
 #include "base/map.h"
 
+#include <assert.h>
 #include <string.h>
 
 void bootstrap_init(struct bootstrap *f, uint64_t id, const struct configuration_member *founders,
                     size_t n)
 {
+    assert(n <= MEMBERS_MAX);
     *f = (struct bootstrap){.id = id, .founders = founders, .n_founders = n, .majority_ms = -1};
 }
 
@@ -17,7 +19,7 @@ void bootstrap_hello(struct bootstrap *f, const struct peer_identity *who)
         f->grown = true;
         memcpy(f->cluster, who->cluster, sizeof f->cluster);
     }
-    for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
+    for (size_t i = 0; i < f->n_founders; i++) {
         if (f->founders[i].id == who->id) {
             f->heard[i] = who->age == PEER_FRESH || who->age == PEER_FOUNDED;
             f->lost[i] = who->age == PEER_LOST;
@@ -39,10 +41,11 @@ enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms)
     if (self == NULL) {
         return FOUNDING_WAIT; /* not a founder: it can only join a server that has data */
     }
-    for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
+    for (size_t i = 0; i < f->n_founders; i++) {
         fresh += f->founders[i].role == MEMBER_VOTER && (f->heard[i] || &f->founders[i] == self);
         lost = lost || f->lost[i];
     }
+    assert(fresh <= voters);
     if (lost || fresh <= voters / 2) {
         f->majority_ms = -1;
         return FOUNDING_WAIT;
@@ -61,8 +64,8 @@ void bootstrap_cluster(const struct configuration_member *founders, size_t n,
     /* The id follows from the members alone, so that all founders compute the same one without a message. */
     uint64_t half[2] = {hash_bytes("conclave", 8), hash_bytes("ensemble", 8)};
     struct configuration_member sorted[MEMBERS_MAX];
-    size_t count = n < MEMBERS_MAX ? n : MEMBERS_MAX;
-    for (size_t i = 0; i < count; i++) {
+    assert(n <= MEMBERS_MAX);
+    for (size_t i = 0; i < n; i++) {
         size_t at = i;
         while (at > 0 && sorted[at - 1].id > founders[i].id) {
             sorted[at] = sorted[at - 1];
@@ -70,7 +73,7 @@ void bootstrap_cluster(const struct configuration_member *founders, size_t n,
         }
         sorted[at] = founders[i];
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint64_t h = hash_bytes(sorted[i].address, strlen(sorted[i].address));
         for (size_t k = 0; k < 2; k++) {
             half[k] = hash_u64(half[k] ^ hash_u64(sorted[i].id) ^ h) + k;

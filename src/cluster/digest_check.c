@@ -1,5 +1,6 @@
 #include "cluster/digest_check.h"
 
+#include <assert.h>
 #include <string.h>
 
 void digest_check_reset(struct digest_check *a)
@@ -20,6 +21,7 @@ static enum digest_check_verdict compare(const struct digest_check *a, uint64_t 
 enum digest_check_verdict digest_check_applied(struct digest_check *a, uint64_t index,
                                                uint64_t digest)
 {
+    assert(index > a->last);
     a->kept[index % AGREEMENT_KEPT] = (struct digest_check_digest){index, digest};
     a->last = index;
     if (a->claim.index == 0 || a->claim.index > index) {
@@ -45,6 +47,7 @@ enum digest_check_verdict digest_check_told(struct digest_check *a, uint64_t mem
                                             uint64_t digest)
 {
     size_t i = 0;
+    assert(a->n_others <= MEMBERS_MAX);
     while (i < a->n_others && a->others[i].member != member) {
         i++;
     }
@@ -106,6 +109,7 @@ bool digest_check_newest(const struct digest_check *a, uint64_t *ret_index, uint
     if (a->last == 0) {
         return false;
     }
+    assert(a->kept[a->last % AGREEMENT_KEPT].index == a->last);
     *ret_index = a->last;
     *ret_digest = a->kept[a->last % AGREEMENT_KEPT].digest;
     return true;

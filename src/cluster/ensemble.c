@@ -71,6 +71,7 @@ void ensemble_finish(struct ensemble *e)
     while ((u = oldest(e)) != NULL) {
         drop_unapplied(e, u);
     }
+    assert(e->stats.unapplied == 0 && e->stats.unapplied_bytes == 0);
     session_reports_finish(e);
 }
 
@@ -146,6 +147,7 @@ static int sink_submit(void *ctx, struct buf *payload_take)
     struct ensemble *e = ctx;
     count_proposal(e, payload_take->len);
     if (keeps_nothing(e)) {
+        assert(e->replication != NULL && e->stats.unapplied == 0);
         int rc = replication_submit(e->replication, payload_take);
         if (rc != 0) {
             ensemble_fail(e, rc);
@@ -169,6 +171,8 @@ static int sink_submit(void *ctx, struct buf *payload_take)
     if (list_empty(&e->unapplied)) {
         moved(e);
     }
+    assert(list_empty(&e->unapplied) ||
+           CONTAINER_OF(e->unapplied.prev, struct unapplied, node)->sequence < u->sequence);
     list_push_back(&e->unapplied, &u->node);
     e->stats.unapplied++;
     e->stats.unapplied_bytes += u->bytes.len;
@@ -359,6 +363,7 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
     bool leads = role == REPLICATION_LEADER;
     bool other = leader != 0 && (leader != e->leader || led != leads);
     int rc = 0;
+    assert(!leads || e->replication != NULL);
     e->role = role;
     e->leader = leader;
     if (led != leads) {
@@ -377,6 +382,7 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
 
 void ensemble_expect(struct ensemble *e, const struct configuration_member *members, size_t count)
 {
+    assert(count > 0 && count <= MEMBERS_MAX);
     e->n_others = 0;
     e->n_voters = 0;
     for (size_t i = 0; i < count; i++) {
@@ -387,6 +393,7 @@ void ensemble_expect(struct ensemble *e, const struct configuration_member *memb
             e->others[e->n_others++] = members[i].id;
         }
     }
+    assert(e->n_others + 1 >= count && e->n_voters <= count);
     e->sole = count == 1 && members[0].id == (uint64_t)e->id;
     e->service->standing.sole = e->sole;
 }
@@ -395,6 +402,7 @@ int ensemble_configuration(struct ensemble *e, uint64_t index,
                            const struct configuration_member *members, size_t count)
 {
     struct state_member list[MEMBERS_MAX];
+    assert(count <= MEMBERS_MAX);
     for (size_t i = 0; i < count; i++) {
         list[i] = member_of_log(&members[i]);
     }

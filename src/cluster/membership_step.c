@@ -1,5 +1,6 @@
 #include "cluster/membership_step.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void membership_step_change(struct membership_step *s, uint64_t id)
@@ -119,15 +120,17 @@ void membership_step_next(const struct configuration_member *now, size_t n_now,
                           const struct configuration_member *target, size_t n_target, uint64_t self,
                           const struct membership_facts *facts, struct membership_step *ret)
 {
+    assert(n_now <= MEMBERS_MAX);
     *ret = (struct membership_step){.action = TRANSITION_DONE, .count = n_now};
     memcpy(ret->members, now, n_now * sizeof *now);
     /* Removals come first: a member that has left must not count for the limit of members, and its address may be
      * reused. This server comes last, because without its vote it cannot lead the other steps. */
     if (remove_one(ret, target, n_target, facts) || add_one(ret, target, n_target) ||
-        promote_one(ret, target, n_target, facts) || reduce_one(ret, target, n_target, self)) {
-        return;
+        promote_one(ret, target, n_target, facts) || reduce_one(ret, target, n_target, self) ||
+        reduce_one(ret, target, n_target, 0)) {
+        assert(ret->action != TRANSITION_DONE);
     }
-    reduce_one(ret, target, n_target, 0);
+    assert(ret->count <= n_now + 1 && n_now <= ret->count + 1 && ret->count <= MEMBERS_MAX);
 }
 
 size_t membership_step_withdraw(const struct configuration_member *now, size_t n_now,

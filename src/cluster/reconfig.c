@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "cluster/member_roles.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ void reconfig_configuration(struct reconfig *r, const struct configuration_membe
                             size_t count)
 {
     size_t at[MEMBERS_MAX];
+    assert(count <= MEMBERS_MAX);
     buf_reset(&r->addresses);
     for (size_t i = 0; i < count; i++) {
         at[i] = r->addresses.len;
@@ -142,6 +144,7 @@ static bool walk(struct reconfig *r, const struct configuration_member *target, 
     struct membership_step step;
     uint64_t self = (uint64_t)r->ensemble->id;
     int rc = 0;
+    assert(r->log != NULL && r->ensemble->role == REPLICATION_LEADER);
     struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = r};
     membership_step_next(r->now, r->n_now, target, n, self, &facts, &step);
     if (step.action == TRANSITION_DONE) {
@@ -171,6 +174,7 @@ static void give_up(struct reconfig *r, const struct state_reconfig *asked, int3
     uint8_t room[32];
     struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
     reconfig_end_encode(&body, asked->zxid, err);
+    assert(buf_ok(&body) && body.data == room);
     log_warn("server", "reconfig-given-up", "zxid=0x%llx member=%llu",
              (unsigned long long)asked->zxid,
              (unsigned long long)member_number((int64_t)r->step_id));

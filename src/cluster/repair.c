@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ void repair_want(struct repair *h, const struct damage_look *look)
 static size_t place_of(const struct repair *h, uint64_t id)
 {
     size_t i = 0;
+    assert(h->n_grown <= MEMBERS_MAX);
     while (i < h->n_grown && h->grown[i] != id) {
         i++;
     }
@@ -107,6 +109,7 @@ bool repair_may_begin(const struct repair *h, bool (*is_linked)(void *ctx, uint6
 int repair_put_aside(struct repair *h, int64_t wall_ms, char **ret_text)
 {
     char *name = NULL;
+    assert(h->wanted && h->cluster_known);
     int rc = damage_put_aside(h->dir, NULL, wall_ms, h->cluster, &name, ret_text);
     if (rc == 0) {
         log_warn(

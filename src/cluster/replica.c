@@ -4,6 +4,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/transition.h"
 #include "cluster/bootstrap.h"
 #include "cluster/reconfig.h"
 #include "cluster/repair.h"
@@ -64,6 +65,21 @@ static int64_t replica_now_ms(const struct replica *n)
     return clock_monotonic_ms(n->options->clock);
 }
 
+static void replica_enter(struct replica *n, enum replica_stage stage)
+{
+    static const uint16_t NEXT[] = {
+        [NODE_FOUNDING] =
+            TRANSITION_TO(NODE_RUNNING) | TRANSITION_TO(NODE_ASIDE) | TRANSITION_TO(NODE_DAMAGED),
+        [NODE_RUNNING] = TRANSITION_TO(NODE_ASIDE),
+        [NODE_ASIDE] =
+            TRANSITION_TO(NODE_ASIDE) | TRANSITION_TO(NODE_RUNNING) | TRANSITION_TO(NODE_DAMAGED),
+        [NODE_DAMAGED] = TRANSITION_TO(NODE_RUNNING) | TRANSITION_TO(NODE_ASIDE),
+    };
+    transition_check(NEXT, n->stage, stage);
+    assert((n->log != NULL) == (stage == NODE_RUNNING) && n->ensemble.replication == n->log);
+    n->stage = stage;
+}
+
 /* Failure */
 
 static void replica_fail(struct replica *n, int error, const char *text)
@@ -76,9 +92,10 @@ static void replica_fail(struct replica *n, int error, const char *text)
 
 static void part_closed(struct replica *n);
 
-static void on_log_closed_aside(void *ctx)
+static void on_log_closed(void *ctx)
 {
     struct replica *n = ctx;
+    assert(n->log == NULL && n->parts > 0);
     n->log_loop = NULL;
     if (n->closing) {
         part_closed(n);
@@ -100,10 +117,11 @@ static void tell_aside(struct replica *n)
 /* Lets the others continue without this member; it tries again later. */
 static void step_aside(struct replica *n, int error, const char *text)
 {
-    if (n->stage == NODE_ASIDE || n->closing) {
-        return;
-    }
-    n->stage = NODE_ASIDE;
+    n->log = NULL;
+    n->ensemble.replication = NULL;
+    n->reconfig.log = NULL;
+    n->snapshots.log = NULL;
+    replica_enter(n, NODE_ASIDE);
     if (replica_now_ms(n) - n->tried_ms > n->aside_wait_ms) {
         n->aside_wait_ms = 0; /* it had recovered, so the back-off starts again */
     }
@@ -118,15 +136,12 @@ static void step_aside(struct replica *n, int error, const char *text)
     }
     log_error("server", "stepped-aside", "error=%s retry_ms=%lld text=\"%s\"",
               conclave_errname(error), (long long)n->aside_wait_ms, text);
-    n->log = NULL;
-    n->reconfig.log = NULL;
-    n->snapshots.log = NULL;
     n->role = REPLICATION_FOLLOWER;
     n->leader = 0;
     tell_aside(n);
     ensemble_suspend(&n->ensemble);
     if (n->log_loop != NULL) {
-        replication_loop_close(n->log_loop, on_log_closed_aside, n);
+        replication_loop_close(n->log_loop, on_log_closed, n);
     }
 }
 
@@ -134,7 +149,9 @@ static void on_log_failed(void *ctx, int error, const char *text)
 {
     struct replica *n = ctx;
     if (grouped(n) && !n->ensemble.sole) {
-        step_aside(n, error, text);
+        if (n->stage != NODE_ASIDE && !n->closing) {
+            step_aside(n, error, text);
+        }
     } else {
         replica_fail(n, error, text);
     }
@@ -421,6 +438,7 @@ static int open_log(struct replica *n, bool join, char **ret_text)
         .note = on_note,
     };
     struct replication_sender sender = {n, send_log};
+    assert(n->log_loop == NULL && n->log == NULL && !n->closing);
     random_bytes(&options.seed, sizeof options.seed);
     if (grouped(n)) {
         options.founders = n->founders;
@@ -441,7 +459,7 @@ static int open_log(struct replica *n, bool join, char **ret_text)
     n->log = replication_loop_log(n->log_loop);
     n->ensemble.replication = n->log;
     n->reconfig.log = n->log;
-    n->stage = NODE_RUNNING;
+    replica_enter(n, NODE_RUNNING);
     summary_add(&m->dbinittime, (uint64_t)(replica_now_ms(n) - began_ms));
     summary_add(&m->startup_txns_loaded, n->service->stats.applied);
     snapshot_schedule_opened(&n->snapshots, n->log);
@@ -478,6 +496,7 @@ static int open_peers(struct replica *n, char **ret_text)
         .message = on_message,
         .refused = on_refused,
     };
+    assert(n->peers == NULL && e->me < e->n_members);
     int rc = peers_open(n->loop, &options, &callbacks, &n->peers, ret_text);
     if (rc != 0) {
         n->peers = NULL;
@@ -563,7 +582,9 @@ static void await_healing(struct replica *n, const struct damage_look *look, con
     n->ensemble.doubted = false;
     repair_want(&n->healing, look);
     n->ensemble.stats.damaged++;
-    n->stage = NODE_DAMAGED;
+    replica_enter(n, NODE_DAMAGED);
+    n->role = REPLICATION_FOLLOWER;
+    n->leader = 0;
     n->identity.age = PEER_LOST;
     memset(n->identity.cluster, 0, sizeof n->identity.cluster);
     if (look->cluster_known) {
@@ -716,7 +737,6 @@ static void found(struct replica *n)
 /* The folder could not be opened: tries again later. */
 static void stay_aside(struct replica *n, int error, char *text)
 {
-    n->stage = NODE_RUNNING;
     n->tried_ms = replica_now_ms(n);
     step_aside(n, error, text != NULL ? text : conclave_strerror(error));
     n->at = replica_now_ms(n) + n->aside_wait_ms;
@@ -857,13 +877,6 @@ static void part_closed(struct replica *n)
 static void on_peers_closed(void *ctx)
 {
     part_closed(ctx);
-}
-
-static void on_log_closed(void *ctx)
-{
-    struct replica *n = ctx;
-    n->log_loop = NULL;
-    part_closed(n);
 }
 
 void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)

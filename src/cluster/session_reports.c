@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "cluster/ensemble.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -85,6 +86,7 @@ static void send_report(struct ensemble *e)
     struct session_reports *r = &e->reports;
     struct buf message;
     struct composing composing = {&message, now_ms(e)};
+    assert(e->leader != 0 && e->role != REPLICATION_LEADER);
     if (r->generation != e->service->generation) {
         begin_life(e); /* a replaced state has a new record of sessions */
     }
@@ -143,6 +145,7 @@ static struct reporter *find_reporter(const struct session_reports *r, uint64_t 
 
 static struct reporter *add_reporter(struct session_reports *r, uint64_t id)
 {
+    assert(r->n_reporters <= r->cap_reporters);
     if (r->n_reporters == r->cap_reporters) {
         size_t cap = r->cap_reporters == 0 ? 8 : 2 * r->cap_reporters;
         struct reporter *grown = realloc(r->reporters, cap * sizeof *grown);
@@ -293,6 +296,7 @@ void session_reports_take(struct ensemble *e, uint64_t from, struct slice bytes)
 static void acknowledge(struct ensemble *e, const struct reporter *p)
 {
     struct buf message;
+    assert(p->asked.number != 0);
     buf_init(&message, 0);
     buf_append_u8(&message, ENSEMBLE_REPORTED);
     buf_append_i64(&message, (int64_t)p->life);
@@ -318,6 +322,7 @@ void session_reports_confirmed(struct ensemble *e, uint64_t ticket)
     }
     for (size_t i = 0; i < r->n_reporters; i++) {
         struct reporter *p = &r->reporters[i];
+        assert(p->next.number == 0 || p->asked.number != 0);
         if (p->asked.number == 0 || ticket < p->ticket) {
             continue;
         }

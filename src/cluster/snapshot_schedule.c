@@ -2,6 +2,8 @@
 
 #include "base/random.h"
 
+#include <assert.h>
+
 static void plan(struct snapshot_schedule *s)
 {
     /* At random, so that the members of an ensemble do not take their snapshots at the same time. */
@@ -53,6 +55,7 @@ void snapshot_schedule_end(struct snapshot_schedule *s)
 int snapshot_schedule_begin(struct snapshot_schedule *s)
 {
     struct replication_stats stats;
+    assert(s->log != NULL);
     plan(s);
     int rc = state_snapshot_begin(s->service->state);
     if (rc == 0) {
