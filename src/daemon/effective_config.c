@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* strcasestr */
 #include "daemon/effective_config.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ int effective_config_note_file(struct effective_config *g, struct slice text)
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         size_t len = newline != NULL ? (size_t)(newline - at) : (size_t)(end - at);
         size_t part = continued ? (hidden ? 0 : len) : shown(at, len);
+        assert(part <= len);
         bool cut = part < len || (continued && hidden);
         buf_append(&g->file, at, part);
         if (cut && !continued) {

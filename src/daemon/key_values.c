@@ -41,6 +41,15 @@ int key_copy(struct zoo_cfg *c, char **field, const char *value)
     return 0;
 }
 
+void key_wipe(char **text)
+{
+    if (*text != NULL) {
+        explicit_bzero(*text, strlen(*text));
+        free(*text);
+        *text = NULL;
+    }
+}
+
 bool key_number(const char *text, int64_t *ret)
 {
     char *end = NULL;
@@ -150,20 +159,4 @@ int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, 
         }
     }
     return key_copy(c, &c->auth_schemes, value);
-}
-
-int key_set_audit_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    if (value[0] == '\0') {
-        return key_fail(c, "%s: %s is empty: name a file", where, key);
-    }
-    return key_copy(c, &c->audit_file, value);
-}
-
-int key_set_dynamic_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    if (value[0] == '\0') {
-        return key_fail(c, "%s: %s is empty: name a file", where, key);
-    }
-    return key_copy(c, &c->dynamic_file, value);
 }

@@ -10,6 +10,9 @@ int key_fail(struct zoo_cfg *c, const char *fmt, ...) __attribute__((format(prin
 /* Replaces *field by a copy of value. */
 int key_copy(struct zoo_cfg *c, char **field, const char *value) CONCLAVE_MUST_USE;
 
+/* Overwrites and frees a secret. *text may be NULL, and is NULL afterwards. */
+void key_wipe(char **text);
+
 /* Parses a decimal number; false if the text holds anything else. */
 bool key_number(const char *text, int64_t *ret);
 
@@ -25,7 +28,5 @@ int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, 
 int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where);
-int key_set_audit_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
-int key_set_dynamic_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 
 #endif

@@ -32,6 +32,10 @@
     {                                                                                              \
         name, KEY_TEXT, AT(field), 0, 0, 0, NULL, NULL, text                                       \
     }
+#define PATH(name, field, text)                                                                    \
+    {                                                                                              \
+        name, KEY_PATH, AT(field), 0, 0, 0, NULL, NULL, text                                       \
+    }
 #define SPECIAL(name, set, text)                                                                   \
     {                                                                                              \
         name, KEY_SPECIAL, 0, 0, 0, 0, 0, set, NULL, text                                          \
@@ -173,27 +177,27 @@ const struct key_row key_table[] = {
          "yes: clients may bind a prefix to a lock: conclave fence, docs/fencing.md (no)"),
     BOOL("audit.enable", options.audit, 0,
          "yes: write an audit line for each write and each login (no)"),
-    SPECIAL("audit.file", key_set_audit_file, "file for the audit lines (stderr)"),
+    PATH("audit.file", audit_file, "file for the audit lines (stderr)"),
     IDLE("audit.*", "no effect: the server cannot load Java classes"),
 
     /* SASL */
-    SPECIAL("sasl.jaas.file", key_set_jaas_file,
-            "JAAS file as Java's: DigestLoginModule with users, or Krb5LoginModule with a keytab"),
-    SPECIAL("java.security.auth.login.config", key_set_jaas_file, "the same"),
-    SPECIAL(
-        "sasl.users.file", key_set_users_file,
+    PATH("sasl.jaas.file", login.jaas_file,
+         "JAAS file as Java's: DigestLoginModule with users, or Krb5LoginModule with a keytab"),
+    PATH("java.security.auth.login.config", login.jaas_file, "the same"),
+    PATH(
+        "sasl.users.file", login.users_file,
         "instead of a JAAS file, for DIGEST-MD5: a file of user:password lines that only its owner may read"),
-    SPECIAL("sasl.serverconfig", key_set_login_section, "section of the JAAS file (Server)"),
-    SPECIAL("SASLAuthenticationProvider.superPassword", key_set_super_password,
-            "password of the user super, if there is one"),
+    TEXT("sasl.serverconfig", login.section, "section of the JAAS file (Server)"),
+    TEXT("SASLAuthenticationProvider.superPassword", login.super_password,
+         "password of the user super, if there is one"),
     BOOL("sessionRequireClientSASLAuth", login.require_sasl, 0,
          "yes: as enforce.auth.enabled with the scheme sasl (no)"),
     BOOL("allowSaslFailedClients", login.options.allow_failed, 0,
          "yes: a client whose login fails keeps its connection, without an id (no)"),
     SPECIAL("superUser*", key_set_super_user,
             "SASL id of the superuser; superUser.N: further superusers"),
-    SPECIAL("letAnySaslUserDoX", key_set_any_user,
-            "every client with a SASL id has the permissions of this id"),
+    TEXT("letAnySaslUserDoX", login.options.any_user,
+         "every client with a SASL id has the permissions of this id"),
     BOOL("kerberos.removeHostFromPrincipal", login.options.remove_host, 0,
          "yes: name/host@REALM becomes name@REALM (no)"),
     BOOL("kerberos.removeRealmFromPrincipal", login.options.remove_realm, 0,
@@ -260,7 +264,7 @@ const struct key_row key_table[] = {
     /* Ensembles */
     SPECIAL("server.*", key_set_server,
             "a server: host:port:port[:role][;[host:]clientPort]; role: participant or observer"),
-    SPECIAL("dynamicConfigFile", key_set_dynamic_file, "file with further server.N lines"),
+    PATH("dynamicConfigFile", dynamic_file, "file with further server.N lines"),
     SPECIAL("version", key_set_version, "version of the dynamicConfigFile, hexadecimal"),
     SPECIAL("myid", key_set_myid,
             "number of this server, unless dataDir/myid gives it (as --server-id)"),
@@ -412,7 +416,7 @@ const struct key_row key_table[] = {
         "this version does not serve metrics by HTTPS on their own port: remove the key, and use admin.forceHttps"),
     IDLE("metricsProvider.exportJvmInfo", "no effect: there is no JVM"),
     IDLE("metricsProvider.*", "no effect: metrics use no threads"),
-    SPECIAL("4lw.commands.whitelist", key_set_words, "allowed four-letter words, or * (srvr)"),
+    TEXT("4lw.commands.whitelist", admin.words, "allowed four-letter words, or * (srvr)"),
     BOOL("4lw.memb.enabled", admin.memb, 0,
          "no: the word memb of conclave status must be in that list, too (yes)"),
     BOOL("extendedTypesEnabled", extended_types, 0,

@@ -11,6 +11,7 @@ enum key_kind {
     KEY_INT,     /* a number from min to max, times scale, into `size` bytes at offset */
     KEY_BOOL,    /* true/false/yes/no, into a bool at offset; min == 1: the value is inverted */
     KEY_TEXT,    /* copied to the char * at offset, which zoo_cfg.c frees */
+    KEY_PATH,    /* the same, for the path of a file: it must not be empty */
     KEY_SPECIAL, /* the function `set` reads the value */
     KEY_IDLE,    /* no effect: text says why */
     KEY_REFUSED, /* an error, unless the value is in `harmless`; text says what to do */

@@ -91,11 +91,6 @@ int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, c
     return key_copy(c, &c->admin.command_url, value);
 }
 
-int key_set_words(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    return key_copy(c, &c->admin.words, value);
-}
-
 int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where)
 {

@@ -6,6 +6,7 @@
 
 #include "state/members/members.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,22 +26,13 @@ void keys_ensemble_init(struct keys_ensemble *m)
         .standalone_enabled = true, .verify_hosts = true, .election_ms = ELECTION_MS};
 }
 
-static void keys_ensemble_wipe(char **text)
-{
-    if (*text != NULL) {
-        explicit_bzero(*text, strlen(*text));
-        free(*text);
-        *text = NULL;
-    }
-}
-
 void keys_ensemble_finish(struct keys_ensemble *m)
 {
     for (size_t i = 0; i < m->count; i++) {
         server_line_finish(&m->lines[i]);
     }
     free(m->lines);
-    keys_ensemble_wipe(&m->secret);
+    key_wipe(&m->secret);
     free(m->secret_file);
     keys_tls_values_finish(&m->tls);
     *m = (struct keys_ensemble){0};
@@ -67,6 +59,7 @@ static struct server_line *members_place(struct keys_ensemble *m, uint64_t id)
     memmove(&lines[i + 1], &lines[i], (m->count - i) * sizeof *lines);
     lines[i] = (struct server_line){0};
     m->count++;
+    assert((i == 0 || lines[i - 1].id < id) && (i + 1 == m->count || lines[i + 1].id > id));
     return &lines[i];
 }
 
@@ -166,7 +159,7 @@ int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const 
             "conclave secret",
             where, key);
     }
-    keys_ensemble_wipe(&c->members.secret);
+    key_wipe(&c->members.secret);
     return key_copy(c, &c->members.secret, value);
 }
 
@@ -261,6 +254,7 @@ static int members_check(struct zoo_cfg *c)
 {
     const struct keys_ensemble *m = &c->members;
     size_t voters = 0;
+    assert(c->options.ensemble.me < m->count);
     for (size_t i = 0; i < m->count; i++) {
         const struct server_line *a = &m->lines[i];
         voters += !a->observer;
@@ -347,6 +341,7 @@ static void members_set_listen(struct zoo_cfg *c, const struct server_line *me)
             same++;
         }
         if (same == e->n_listen) {
+            assert(e->n_listen < sizeof e->listen / sizeof e->listen[0]);
             e->listen[e->n_listen++] = a;
         }
     }

@@ -4,6 +4,7 @@
 #include "front/login/client_ids.h"
 #include "front/login/kerberos.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,35 +12,6 @@
 #include <unistd.h>
 
 /* --- keys ------------------------------------------------------------------------------------- */
-
-static int config_set_path(struct zoo_cfg *c, char **field, const char *key, const char *value,
-                           const char *where)
-{
-    if (value[0] == '\0') {
-        return key_fail(c, "%s: %s is empty: name a file", where, key);
-    }
-    return key_copy(c, field, value);
-}
-
-int key_set_jaas_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    return config_set_path(c, &c->login.jaas_file, key, value, where);
-}
-
-int key_set_users_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    return config_set_path(c, &c->login.users_file, key, value, where);
-}
-
-int key_set_login_section(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    return key_copy(c, &c->login.section, value);
-}
-
-int key_set_super_password(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    return key_copy(c, &c->login.super_password, value);
-}
 
 int key_set_auth_provider(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
@@ -74,17 +46,9 @@ int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, co
     return sasl_options_super(&c->login.options, value);
 }
 
-int key_set_any_user(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    return key_copy(c, &c->login.options.any_user, value);
-}
-
 void keys_sasl_finish(struct keys_sasl *l)
 {
-    if (l->super_password != NULL) {
-        explicit_bzero(l->super_password, strlen(l->super_password));
-    }
-    free(l->super_password);
+    key_wipe(&l->super_password);
     free(l->jaas_file);
     free(l->users_file);
     free(l->section);
@@ -154,6 +118,7 @@ static int config_read_jaas(struct zoo_cfg *c, const char *path, struct buf *tex
 static int config_read_logins(struct zoo_cfg *c)
 {
     struct buf text;
+    assert((c->login.jaas_file != NULL) != (c->login.users_file != NULL));
     buf_init(&text, 0);
     int rc = c->login.jaas_file != NULL ? config_read_jaas(c, c->login.jaas_file, &text)
                                         : config_read_users(c, c->login.users_file, &text);

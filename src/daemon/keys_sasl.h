@@ -4,14 +4,8 @@
 
 #include "daemon/zoo_cfg.h"
 
-int key_set_jaas_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
-int key_set_users_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
-int key_set_login_section(struct zoo_cfg *c, const char *key, const char *value, const char *where);
-int key_set_super_password(struct zoo_cfg *c, const char *key, const char *value,
-                           const char *where);
 int key_set_auth_provider(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, const char *where);
-int key_set_any_user(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 void keys_sasl_finish(struct keys_sasl *l);
 
 /* Reads the files and sets options.login. As in Apache ZooKeeper, sessionRequireClientSASLAuth replaces enforce.auth.*.

@@ -2,6 +2,7 @@
 
 #include "daemon/key_values.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static int config_versions(struct zoo_cfg *c, const struct tls_keys *k, const ch
         return key_fail(c, "%s.%s: '%s' leaves no supported version: TLSv1.2 is the oldest",
                         k->prefix, key, list);
     }
+    assert(min >= TLS_1_2 && min <= max);
     s->version_min = min;
     s->version_max = max;
     return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
@@ -220,6 +222,7 @@ static void config_conclude_secure_port(struct zoo_cfg *c)
     if (c->secure_port < 0) {
         return;
     }
+    assert(c->secure_port <= UINT16_MAX);
     o->secure = true;
     o->listen_secure.port = (uint16_t)c->secure_port;
     if (!c->have_secure_address) {
@@ -319,15 +322,6 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
     return 0;
 }
 
-static void keys_tls_wipe(char **text)
-{
-    if (*text != NULL) {
-        explicit_bzero(*text, strlen(*text));
-        free(*text);
-        *text = NULL;
-    }
-}
-
 void keys_tls_values_finish(struct keys_tls *t)
 {
     char **fields[] = {
@@ -348,6 +342,6 @@ void keys_tls_values_finish(struct keys_tls *t)
         &t->x509_super,
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        keys_tls_wipe(fields[i]);
+        key_wipe(fields[i]);
     }
 }

@@ -1,5 +1,6 @@
 #include "daemon/sandbox.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -76,6 +77,8 @@ enum {
     X32_BIT = 0x40000000,
 };
 
+static_assert(HEAD + GIVEN_UP + 1 <= UINT8_MAX, "a jump reaches the last instruction");
+
 int sandbox_system_calls(void)
 {
     struct sock_filter code[HEAD + GIVEN_UP + 2];
@@ -98,6 +101,7 @@ int sandbox_system_calls(void)
     }
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    assert(n == refuse + 1 && n == sizeof code / sizeof code[0]);
     const struct sock_fprog program = {.len = (unsigned short)n, .filter = code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {

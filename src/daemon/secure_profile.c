@@ -3,6 +3,7 @@
 #include "daemon/key_values.h"
 #include "front/server_line.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,6 +63,7 @@ static int secure_schemes(struct zoo_cfg *c)
 int secure_profile_begin(struct zoo_cfg *c)
 {
     struct digest_rules *digest = &c->options.digest;
+    assert(c->secure && c->options.auth_schemes == NULL); /* before these conclusions */
     if (c->options.skip_acl) {
         return key_fail(c, "secure: skipACL=yes permits everything to every client: remove one of "
                            "the two");

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/transition.h"
 #include "cluster/server_options.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
@@ -75,6 +76,23 @@ struct server_options server_options_default(void)
     };
 }
 
+static void server_enter(struct server *s, enum server_stage stage)
+{
+    enum { TO_STOP = TRANSITION_TO(SERVER_RESIGNING) | TRANSITION_TO(SERVER_DRAINING) };
+    static const uint16_t NEXT[] = {
+        [SERVER_STARTING] = TRANSITION_TO(SERVER_SERVING) | TRANSITION_TO(SERVER_FAILED) |
+                            TRANSITION_TO(SERVER_DRAINING),
+        [SERVER_SERVING] = TRANSITION_TO(SERVER_FAILED) | TO_STOP,
+        [SERVER_RESIGNING] = TRANSITION_TO(SERVER_DRAINING),
+        [SERVER_FAILED] = TRANSITION_TO(SERVER_DRAINING),
+        [SERVER_DRAINING] = TRANSITION_TO(SERVER_CLOSING),
+        [SERVER_CLOSING] = 0,
+    };
+    transition_check(NEXT, s->stage, stage);
+    assert(s->node != NULL && s->open_parts > 0);
+    s->stage = stage;
+}
+
 /* Failure */
 
 static void server_fail(struct server *s, int error, const char *text)
@@ -86,7 +104,7 @@ static void server_fail(struct server *s, int error, const char *text)
     s->service.metrics->unrecoverable_error_count++;
     log_error("server", "failed", "error=%s text=\"%s\"", conclave_errname(error), text);
     if (s->stage == SERVER_STARTING || s->stage == SERVER_SERVING) {
-        s->stage = SERVER_FAILED;
+        server_enter(s, SERVER_FAILED);
         client_port_stop(s->port);
     }
     s->callbacks.failed(s->callbacks.ctx, error, text);
@@ -114,7 +132,7 @@ static void server_on_serve(void *ctx)
         server_fail(s, rc, detail != 0 ? uv_strerror(detail) : conclave_strerror(rc));
         return;
     }
-    s->stage = SERVER_SERVING;
+    server_enter(s, SERVER_SERVING);
     if (s->audit != NULL) {
         audit_log_server(s->audit, "serverStart", "success");
     }
@@ -130,7 +148,7 @@ static void server_stop_on(struct server *s)
 {
     int64_t now_ms = clock_monotonic_ms(s->options.clock);
     if (s->stage == SERVER_RESIGNING && (now_ms >= s->stop_at || !replica_leads_others(s->node))) {
-        s->stage = SERVER_DRAINING;
+        server_enter(s, SERVER_DRAINING);
         s->stop_at = now_ms + DRAIN_MS;
     }
     bool late = now_ms >= s->stop_at;
@@ -504,6 +522,7 @@ static void server_part_closed(struct server *s)
     if (--s->open_parts > 0) {
         return;
     }
+    assert(s->stage == SERVER_CLOSING && s->port == NULL && s->node == NULL && s->secure == NULL);
     service_finish(&s->service);
     sasl_service_close(s->login);
     audit_log_close(s->audit);
@@ -537,6 +556,7 @@ static void server_close_handles(struct server *s)
 static void server_on_node_closed(void *ctx)
 {
     struct server *s = ctx;
+    assert(s->stage == SERVER_CLOSING && s->node != NULL);
     s->node = NULL;
     server_close_handles(s);
     server_part_closed(s);
@@ -550,6 +570,7 @@ static void server_on_secure_closed(void *ctx)
 static void server_on_port_closed(void *ctx)
 {
     struct server *s = ctx;
+    assert(s->stage == SERVER_CLOSING && s->port != NULL);
     s->port = NULL;
     s->stop_at = INT64_MAX;
     server_close_handles(s);
@@ -559,7 +580,7 @@ static void server_on_port_closed(void *ctx)
 /* Replies were written or given up: closes all parts. */
 static void server_close_parts(struct server *s)
 {
-    s->stage = SERVER_CLOSING;
+    server_enter(s, SERVER_CLOSING);
     port_certificates_close(s->secure, server_on_secure_closed, s);
     s->secure = NULL;
     replica_close(s->node, server_on_node_closed, s);
@@ -575,8 +596,7 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     if (s == NULL) {
         return;
     }
-    assert(s->stage != SERVER_RESIGNING && s->stage != SERVER_DRAINING &&
-           s->stage != SERVER_CLOSING);
+    assert(s->closed == NULL);
     s->closed = cb;
     s->closed_ctx = ctx;
     if (s->port != NULL) {
@@ -589,10 +609,10 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     /* The timer does it, because the caller may be a callback of a part that closes. */
     int64_t now_ms = clock_monotonic_ms(s->options.clock);
     if (drain && replica_resign(s->node)) {
-        s->stage = SERVER_RESIGNING;
+        server_enter(s, SERVER_RESIGNING);
         s->stop_at = now_ms + RESIGN_MS;
     } else {
-        s->stage = SERVER_DRAINING;
+        server_enter(s, SERVER_DRAINING);
         s->stop_at = now_ms + (drain ? DRAIN_MS : 0);
     }
     server_set_timer(s, now_ms);

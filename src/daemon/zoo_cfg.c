@@ -9,6 +9,7 @@
 #include "daemon/keys_tls.h"
 #include "daemon/secure_profile.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,14 +55,18 @@ static void config_store(struct zoo_cfg *c, const struct key_row *row, int64_t n
     uint8_t *field = (uint8_t *)c + row->offset;
     int32_t n32 = (int32_t)n;
     uint16_t n16 = (uint16_t)n;
+    assert(row->offset + row->size <= sizeof *c);
     switch (row->size) {
     case sizeof(uint16_t):
+        assert(n16 == n);
         memcpy(field, &n16, sizeof n16);
         break;
     case sizeof(int32_t):
+        assert(n32 == n);
         memcpy(field, &n32, sizeof n32);
         break;
     default:
+        assert(row->size == sizeof n);
         memcpy(field, &n, sizeof n);
         break;
     }
@@ -89,6 +94,7 @@ static int config_set_bool(struct zoo_cfg *c, const struct key_row *row, const c
     if (!key_boolean(value, &on)) {
         return key_fail(c, "%s: %s: '%s' is not yes or no", where, key, value);
     }
+    assert(row->size == sizeof on);
     on = on != (row->min == 1);
     memcpy((uint8_t *)c + row->offset, &on, sizeof on);
     return 0;
@@ -108,9 +114,14 @@ static bool key_value_harmless(const char *harmless, const char *value)
     return false;
 }
 
-static int config_set_text(struct zoo_cfg *c, const struct key_row *row, const char *value)
+static int config_set_text(struct zoo_cfg *c, const struct key_row *row, const char *key,
+                           const char *value, const char *where)
 {
     char *field;
+    if (row->kind == KEY_PATH && value[0] == '\0') {
+        return key_fail(c, "%s: %s is empty: name a file", where, key);
+    }
+    assert(row->size == sizeof field);
     memcpy(&field, (uint8_t *)c + row->offset, sizeof field);
     int rc = key_copy(c, &field, value);
     memcpy((uint8_t *)c + row->offset, &field, sizeof field);
@@ -141,7 +152,8 @@ int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const cha
     case KEY_BOOL:
         return config_set_bool(c, row, key, value, where);
     case KEY_TEXT:
-        return config_set_text(c, row, value);
+    case KEY_PATH:
+        return config_set_text(c, row, key, value, where);
     case KEY_SPECIAL:
         return row->set(c, key, value, where);
     case KEY_REFUSED:
@@ -370,6 +382,7 @@ static int config_conclude(struct zoo_cfg *c)
     if (rc != 0) {
         return rc;
     }
+    assert(o->plain || o->secure);
     if ((int64_t)o->snapshot_log_bytes <= 0) {
         o->snapshot_log_bytes = SIZE_MAX / 4;
     }
@@ -413,6 +426,7 @@ static void config_print_key(struct buf *out, const char *name, const char *text
             at = 0;
             first = true;
         }
+        assert(!first || at < HELP_TEXT_AT);
         size_t gap = first ? HELP_TEXT_AT - at : 1;
         buf_printf(out, "%*s%.*s", (int)gap, "", (int)len, word);
         at += gap + len;
@@ -426,8 +440,7 @@ void zoo_cfg_print_keys(struct buf *out)
 {
     for (size_t i = 0; i < key_table_count; i++) {
         const struct key_row *row = &key_table[i];
-        if (row->kind == KEY_INT || row->kind == KEY_BOOL || row->kind == KEY_TEXT ||
-            row->kind == KEY_SPECIAL) {
+        if (row->kind != KEY_IDLE && row->kind != KEY_REFUSED) {
             config_print_key(out, row->name, row->text);
         }
     }
