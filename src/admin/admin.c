@@ -8,6 +8,7 @@
 #include "front/login/port_certificates.h"
 #include "front/service.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -161,6 +162,7 @@ bool admin_address(const struct admin *a, struct net_address *ret)
 
 static void admin_gone(struct admin *a)
 {
+    assert(a->view.server == NULL);
     if (a->closed != NULL) {
         a->closed(a->closed_ctx);
     }
@@ -172,6 +174,7 @@ static void admin_gone(struct admin *a)
 static void admin_on_part_closed(void *ctx)
 {
     struct admin *a = ctx;
+    assert(a->open_parts > 0);
     if (--a->open_parts == 0) {
         admin_gone(a);
     }

@@ -4,6 +4,7 @@
 #include "admin/answers/four_letter_text.h"
 #include "base/endian.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -31,6 +32,7 @@ static const struct word WORDS[] = {
 
 static const struct word *word_find(struct slice bytes)
 {
+    assert(bytes.len >= WORD_LEN);
     for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++) {
         if (memcmp(bytes.data, WORDS[i].name, WORD_LEN) == 0) {
             return &WORDS[i];

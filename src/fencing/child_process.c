@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -130,6 +131,7 @@ static pid_t child_process_start(const struct process_spec *spec, char **envp,
 /* Until it ends, the time is over, or it is broken off: 0, CONCLAVE_ETIMEDOUT, CONCLAVE_ECANCELED. */
 static int wait_for_end(const struct process_spec *spec, int pid_fd)
 {
+    assert(pid_fd >= 0);
     int64_t began_ms = clock_monotonic_ms(clock_system());
     for (;;) {
         int64_t left_ms = spec->go_on != NULL ? ASK_MS : INT32_MAX;
@@ -159,6 +161,7 @@ static int wait_for_end(const struct process_spec *spec, int pid_fd)
 static int end_group(pid_t pid)
 {
     int status = -1;
+    assert(pid > 1); /* others are groups of strangers, or everybody */
     kill(-pid, SIGKILL);
     for (int waited_ms = 0; waited_ms < REAP_MAX_MS;) {
         int one;
@@ -178,6 +181,7 @@ static int end_group(pid_t pid)
 static void read_output(const struct process_spec *spec, int fd)
 {
     if (spec->output != NULL) {
+        assert(fd >= 0 && spec->output_size > 0);
         ssize_t n = pread(fd, spec->output, spec->output_size - 1, 0);
         spec->output[n > 0 ? n : 0] = '\0';
     }

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "fencing/child_process.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,7 @@ static bool variables_make(struct variables *v, const struct fence_target *t)
     buf_printf(b, "CONCLAVE_OLD_TOKEN=%" PRId64 "%c", t->old_token, 0);
     v->at[n++] = b->len;
     buf_printf(b, "CONCLAVE_NEW_TOKEN=%" PRId64 "%c", t->new_token, 0);
+    assert(n == VARIABLES);
     for (size_t i = 0; i < n && buf_ok(b); i++) {
         v->list[i] = (const char *)b->data + v->at[i];
     }
@@ -214,6 +216,7 @@ static const char **ssh_words(const struct fence_method *method, const char *tim
         words[n++] = "-o";
         words[n++] = options[i];
     }
+    assert(n + sizeof rest / sizeof rest[0] <= 2 * count + 1 + SSH_WORDS);
     memcpy(&words[n], rest, sizeof rest);
     return words;
 }

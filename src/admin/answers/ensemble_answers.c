@@ -7,6 +7,7 @@
 #include "daemon/server_stats.h"
 #include "front/service.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static bool line_of(const struct ensemble_status_member *m, struct server_line *
     if (m->address == NULL || server_line_parse(m->address, ret, &why) != 0) {
         return false;
     }
+    assert(ret->n_hosts > 0);
     ret->id = m->id;
     ret->observer = !m->voter;
     return true;

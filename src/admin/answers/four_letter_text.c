@@ -6,6 +6,7 @@
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ void four_letter_fraction(struct buf *out, double value, int digits)
 {
     char text[64];
     int len = snprintf(text, sizeof text, "%.*f", digits, value);
+    assert(len > 0 && (size_t)len < sizeof text);
     while (len > 2 && text[len - 1] == '0' && text[len - 2] != '.') {
         text[--len] = '\0';
     }

@@ -8,6 +8,7 @@
 #include "state/ephemerals.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,6 +48,7 @@ void view_path(struct slice path, struct view_path *ret)
         ret->len += (size_t)snprintf(ret->text + kept, sizeof ret->text - kept, "... (%zu bytes)",
                                      path.len);
     }
+    assert(ret->len < sizeof ret->text);
 }
 
 /* Connections */
@@ -96,6 +98,7 @@ static void write_address(const char *peer, char out[VIEW_ADDRESS_MAX])
                 unsigned group = (unsigned)address.s6_addr[i] << 8 | address.s6_addr[i + 1];
                 n += snprintf(out + n, VIEW_ADDRESS_MAX - (size_t)n, i == 0 ? "%x" : ":%x", group);
             }
+            assert(n > 0 && n < VIEW_ADDRESS_MAX);
             snprintf(out + n, VIEW_ADDRESS_MAX - (size_t)n, "%s", end);
             return;
         }
@@ -143,7 +146,8 @@ size_t view_connections(const struct view *v, const struct view_room *room,
     struct connection_walk walk = {room, fn, ctx, 0};
     server_connections_each(v->server, walk_connection, &walk);
     size_t all = view_connection_count(v);
-    return all > walk.count ? all - walk.count : 0;
+    assert(walk.count <= all);
+    return all - walk.count;
 }
 
 static bool reset_connection(void *ctx, struct connection *c)
@@ -184,6 +188,7 @@ static bool walk_watch(void *ctx, struct slice path, struct watcher *w)
         walk->bytes = 0;
         return false;
     }
+    assert(walk->count < walk->most);
     walk->bytes -= cost;
     walk->items[walk->count++] = (struct view_watch){c->session_id, path};
     return walk->count < walk->most;
@@ -204,6 +209,7 @@ struct view_watch *view_watches(const struct view *v, const struct view_room *ro
 {
     const struct watch_table *table = server_service(v->server)->watches;
     struct watch_stats stats;
+    assert(room->out->len <= room->end);
     watch_stats(table, &stats);
     struct watch_walk walk = {.most = stats.data_watches < VIEW_WATCHES_MAX ? stats.data_watches
                                                                             : VIEW_WATCHES_MAX,
@@ -218,6 +224,7 @@ struct view_watch *view_watches(const struct view *v, const struct view_room *ro
         return NULL;
     }
     watch_each_data(table, walk_watch, &walk);
+    assert(walk.count <= stats.data_watches);
     if (by_session) {
         qsort(walk.items, walk.count, sizeof *walk.items, by_session_then_path);
     }
@@ -263,6 +270,7 @@ enum { EXPIRY_ROW = 128 }; /* most bytes of one as text */
 static bool expiry_begin(struct expiry_walk *walk, const struct view_room *room, size_t all,
                          size_t *ret_count, size_t *ret_more)
 {
+    assert(room == NULL || room->out->len <= room->end);
     walk->most = all < VIEW_CONNECTIONS_MAX ? all : VIEW_CONNECTIONS_MAX;
     if (room != NULL && walk->most > (room->end - room->out->len) / EXPIRY_ROW) {
         walk->most = (room->end - room->out->len) / EXPIRY_ROW;
@@ -276,6 +284,7 @@ static bool expiry_begin(struct expiry_walk *walk, const struct view_room *room,
 static bool walk_session(void *ctx, int64_t id, int64_t due_ms)
 {
     struct expiry_walk *walk = ctx;
+    assert(walk->count < walk->most);
     walk->items[walk->count++] = (struct view_expiry){.due_ms = due_ms, .session_id = id};
     return walk->count < walk->most;
 }
@@ -290,6 +299,7 @@ struct view_expiry *view_sessions(const struct view *v, const struct view_room *
         return NULL;
     }
     session_tracker_each(t, walk_session, &walk);
+    assert(walk.count <= all);
     qsort(walk.items, walk.count, sizeof *walk.items, by_due);
     *ret_count = walk.count;
     *ret_more = all - walk.count;
@@ -299,6 +309,7 @@ struct view_expiry *view_sessions(const struct view *v, const struct view_room *
 static bool walk_connection_expiry(void *ctx, struct connection *c)
 {
     struct expiry_walk *walk = ctx;
+    assert(walk->count < walk->most);
     struct view_expiry *item = &walk->items[walk->count++];
     *item = (struct view_expiry){.due_ms = c->handshake_at,
                                  .session_id = c->mapped ? c->session_id : 0};
@@ -399,6 +410,7 @@ size_t view_ephemerals_each(const struct view *v, const struct view_room *room,
     state_session_each(walk.state, walk_ephemerals, &walk);
     buf_finish(&walk.path);
     state_stats(walk.state, &stats);
+    assert(walk.count <= stats.ephemerals);
     *ret_more = stats.ephemerals - walk.count;
     return walk.sessions;
 }
