@@ -12,15 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TRACE_MASK = 306 }; /* what Apache ZooKeeper begins with */
+enum { TRACE_MASK = 306 }; /* initial value in Apache ZooKeeper */
 
 struct admin {
     struct admin_options options;
     struct view view;
     struct site site;
     struct http *http;
-    struct port_certificates *secure; /* its certificates, with HTTPS */
-    struct tls_context *context;      /* the newest of them */
+    struct port_certificates *secure; /* the certificates for HTTPS */
+    struct tls_context *context;      /* the newest TLS context */
     struct http *metrics;
     unsigned open_parts;
     void (*closed)(void *ctx);
@@ -52,7 +52,7 @@ static void admin_on_certificates(void *ctx, struct tls_context *context)
     }
 }
 
-/* The port of the commands, with TLS if the options say so. */
+/* Opens the port for commands, with TLS if configured. */
 static int admin_open_http(uv_loop_t *loop, struct admin *a, char **ret_text)
 {
     const struct admin_options *o = &a->options;

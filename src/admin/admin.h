@@ -1,11 +1,12 @@
 /*
- * What operators and their tools ask the server: four-letter words on the client port, ZooKeeper's AdminServer routes,
- * metrics for Prometheus and probes over HTTP. Reads the server on its own loop thread and changes nothing of it but
- * counters, save for the command restore.
+ * Answers for operators and their tools: four-letter words on the client port, ZooKeeper's AdminServer routes, metrics
+ * for Prometheus and probes over HTTP. It reads the server on the server's loop thread, and changes only counters,
+ * except for the command restore.
  *
- * Limits: the lists of an answer have at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches (server_view.h) in
- * about answer_bytes; the answer says how many were left out. So no question stalls the clients; HTTP has its own limits (http_server.h). No log-in but for
- * snapshot and restore: listen on an address that only operators reach, or ask for their certificates (HTTPS).
+ * Limits: the lists of an answer have at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches
+ * (server_view.h) in about answer_bytes; the answer counts the omitted ones. So no request stalls the clients. HTTP has
+ * its own limits (http_server.h). Only snapshot, restore and transfer need a login: listen on an address that only
+ * operators reach, or require client certificates (HTTPS).
  */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
@@ -17,23 +18,22 @@ struct admin;
 
 /*
  * Binds the ports and begins to answer: "not serving" until admin_attach. Borrows the strings of options. 0, or
- * CONCLAVE_ERESOLVE, CONCLAVE_EBUSY, CONCLAVE_EDISCONNECTED (a port cannot be had), CONCLAVE_ENOMEM with *ret_text (free
- * it). After an error the loop must be run until it has closed all handles.
+ * CONCLAVE_ERESOLVE, CONCLAVE_EBUSY, CONCLAVE_EDISCONNECTED (a port is not available), CONCLAVE_ENOMEM with *ret_text
+ * (free it). After an error run the loop until all handles are closed.
  */
 int admin_open(struct uv_loop_s *loop, const struct admin_options *options, struct admin **ret,
                char **ret_text) CONCLAVE_MUST_USE;
 
-/* The server that is asked from now on; its four-letter words come here. NULL: none any more; call it before the server
- * is gone. */
+/* Sets the server to read; its four-letter words come here. NULL: none; call it so before you free the server. */
 void admin_attach(struct admin *a, struct server *s);
 
-/* Reads the certificate files again, for connections from now on. */
+/* Reads the certificate files again, for new connections. */
 void admin_reload(struct admin *a);
 
-/* Numeric address of the HTTP port; false when there is none. */
+/* Numeric address of the HTTP port; false: there is none. */
 bool admin_address(const struct admin *a, struct net_address *ret);
 
-/* Ends all HTTP connections, frees a and calls cb from the loop. Takes NULL without a call. */
+/* Ends all HTTP connections, frees a and calls cb from the loop. NULL does nothing. */
 void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx);
 
 #endif

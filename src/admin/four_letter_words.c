@@ -12,11 +12,11 @@ enum { WORD_LEN = 4, MASK_LEN = 8 };
 
 struct word {
     char name[WORD_LEN + 1];
-    bool always; /* answered also while clients are not served */
+    bool always; /* answered also while the server serves no clients */
     void (*answer)(const struct view *v, struct buf *out); /* NULL: stmk, which has an argument */
 };
 
-/* ruok is not among those that are always answered: imok from a server that serves nobody has misled too many. */
+/* ruok is not always answered: an imok from a server that serves no clients has misled operators. */
 static const struct word WORDS[] = {
     {"ruok", false, four_letter_ruok},    {"srvr", false, four_letter_srvr},
     {"stat", false, four_letter_stat},    {"cons", false, four_letter_cons},

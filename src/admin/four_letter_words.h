@@ -1,7 +1,7 @@
 /*
- * Four-letter words: which there are, which are allowed, and who answers. Recognised in the first four bytes of a
- * connection only. A word that is not on the whitelist (4lw.commands.whitelist) is refused with ZooKeeper's sentence; one
- * that needs clients to be served says so when they are not.
+ * Four-letter words: the table of words, which of them are allowed, and their answers. A word is recognised only in the
+ * first four bytes of a connection. A word that is not on the whitelist (4lw.commands.whitelist) gets ZooKeeper's
+ * refusal. A word that needs a serving server says so if the server does not serve.
  */
 #ifndef ADMIN_FOUR_LETTER_WORDS_H
 #define ADMIN_FOUR_LETTER_WORDS_H

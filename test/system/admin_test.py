@@ -418,7 +418,7 @@ def restore_of_what_is_none():
         flipped = data[:len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1:]
         for wrong in (b"", b"x", zeros, cut, flipped, data + b"x", b"<html>" * 10000):
             status, _, body = ask_backup(server, "restore", body=wrong)
-            expect(status == 400 and "no whole snapshot" in json.loads(body)["error"], f"{status} {body}")
+            expect(status == 400 and "not a complete snapshot" in json.loads(body)["error"], f"{status} {body}")
         expect(client.call(zk.exists("/a"))[0] == 0, "the session and its state live")
         # Announced too long, announced and never sent, cut off in the middle.
         for head in (f"Content-Length: {1 << 40}\r\n\r\n", f"Content-Length: {len(data)}\r\n\r\n",
@@ -905,7 +905,7 @@ def long_lists_are_cut():
                 got = b""
                 while part := s.recv(65536):
                     got += part
-            expect(got.endswith(b"... and 10000 more, left out so that this answer stalls nobody\n\n"), got[-200:])
+            expect(got.endswith(b"... and 10000 more, left out so that this answer stalls no client\n\n"), got[-200:])
             expect(got.count(b"/watched/by") == 50000, name)
         answer = command(server, "wchp")
         expect(answer["left_out"] == 10000 and len(answer["path_to_session_ids"]) == 50000, "JSON")

@@ -260,7 +260,7 @@ def test_transfer():
         assert ensemble.wait_leader() is other
         code, _, err = run("members", "transfer", str(other.number), "--server", ensemble.hosts, "--admin",
                            f"127.0.0.1:{other.admin_port}", "--auth", AUTH)
-        assert code == 1 and "leads already" in err, (code, err)
+        assert code == 1 and "already leads" in err, (code, err)
         code, out, err = run("members", "transfer", str(third.number), "--server", third.host, "--auth", AUTH)
         assert code == 0 and out == f"{third.number} leads\n", ("the leader says where its HTTP port is", code, out, err)
 

@@ -17,7 +17,7 @@ static bool grouped(const struct view *v)
     return v->server != NULL && !replica_ensemble(server_node(v->server))->sole;
 }
 
-/* The line of a member; false when there is none that can be read: that of a server alone. */
+/* The line of a member; false: none can be parsed, as on a standalone server. */
 static bool line_of(const struct ensemble_status_member *m, struct server_line *ret)
 {
     const char *why;
@@ -198,7 +198,7 @@ void ensemble_answer_sessions_text(const struct view *v, struct buf *out)
 
 /* conf */
 
-/* The ports of a line's addresses, divided by '|' as there. */
+/* The ports of a line's addresses, separated by '|' as in the line. */
 static void ports_text(const struct server_line *line, bool election, struct buf *out)
 {
     for (size_t i = 0; i < line->n_hosts; i++) {
@@ -314,7 +314,7 @@ bool ensemble_answer_voting_view(const struct view *v, struct json *j)
     return true;
 }
 
-/* Java's MultipleAddresses as its JSON library shows it. A server's own addresses are always reachable. */
+/* Java's MultipleAddresses, as its JSON library prints it. A server always counts its own addresses as reachable. */
 static void put_own_addresses(struct json *j, const char *key, const struct server_line *line,
                               bool election)
 {

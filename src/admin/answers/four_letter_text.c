@@ -16,7 +16,7 @@
 static void text_more(struct buf *out, size_t more)
 {
     if (more > 0) {
-        buf_printf(out, "... and %zu more, left out so that this answer stalls nobody\n", more);
+        buf_printf(out, "... and %zu more, left out so that this answer stalls no client\n", more);
     }
 }
 
@@ -31,7 +31,7 @@ void four_letter_fraction(struct buf *out, double value, int digits)
     buf_append_str(out, text);
 }
 
-/* Apache ZooKeeper says imok from the moment its port is open; here it means that reads and writes are answered. */
+/* Apache ZooKeeper answers imok as soon as its port is open; here imok means that reads and writes are answered. */
 void four_letter_ruok(const struct view *v, struct buf *out)
 {
     buf_append_str(out, server_why_not_ready(v->server) == NULL ? "imok" : TEXT_NOT_SERVING "\n");
@@ -207,7 +207,7 @@ void four_letter_wchp(const struct view *v, struct buf *out)
     struct view_room room = view_room(v, out, 1);
     struct view_watch *watches = view_watches(v, &room, false, &count, &more);
     for (i = 0; i < count && view_has_room(&room); i++) {
-        /* The table has each path once. */
+        /* The path is the table's own string, so equal paths have equal pointers. */
         if (i == 0 || watches[i].path.data != watches[i - 1].path.data) {
             append_path(out, watches[i].path);
         }
@@ -234,7 +234,7 @@ static void append_date(struct buf *out, int64_t wall_ms)
     }
 }
 
-/* What Apache ZooKeeper's ExpiryQueue prints: the sets of those that expire together. */
+/* As Apache ZooKeeper's ExpiryQueue prints it: sets of sessions or connections that expire together. */
 static void text_expiries(const struct view *v, struct buf *out, const struct view_expiry *items,
                           size_t count, size_t more, bool connections)
 {
@@ -344,8 +344,8 @@ void four_letter_crst(const struct view *v, struct buf *out)
     buf_append_str(out, "Connection stats reset.\n");
 }
 
-/* The digests of the tree that Apache ZooKeeper logs every 128 changes are not kept here: none, as without
- * digest.enabled. */
+/* Apache ZooKeeper logs a digest of its tree every 128 changes. This server keeps none, so the list is empty, as
+ * without digest.enabled. */
 void four_letter_hash(const struct view *v, struct buf *out)
 {
 }

@@ -1,6 +1,6 @@
 /*
- * The answers of the four-letter words, byte by byte as Apache ZooKeeper 3.9 prints them (server/command/ *.java), save
- * for the note at the end of a list that was cut.
+ * The answers to four-letter words, byte for byte as Apache ZooKeeper 3.9 prints them (server/command/ *.java), except
+ * the note at the end of a list that was cut.
  */
 #ifndef ADMIN_ANSWERS_FOUR_LETTER_TEXT_H
 #define ADMIN_ANSWERS_FOUR_LETTER_TEXT_H

@@ -15,11 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROTOCOL_VERSION "3.9.5" /* of Apache ZooKeeper: what clients may expect */
+#define PROTOCOL_VERSION "3.9.5" /* the version of Apache ZooKeeper that clients may expect */
 
-enum { FILES_FRESH_MS = 10000 }; /* counting many descriptors is slow: the number is kept so long */
+enum {
+    FILES_FRESH_MS = 10000
+}; /* counting many descriptors is slow, so the count is kept this long */
 
-/* __DATE__ and __TIME__ follow SOURCE_DATE_EPOCH, so that the build can be repeated. */
+/* __DATE__ and __TIME__ follow SOURCE_DATE_EPOCH, so that builds are reproducible. */
 const char *process_info_version(void)
 {
     static char text[96];
@@ -55,7 +57,7 @@ void process_info_environment(void (*fn)(void *ctx, const char *key, const char 
         name.sysname[0] = name.machine[0] = name.release[0] = '\0';
     }
     fn(ctx, "os.name", or_unknown(name.sysname));
-    bool amd64 = strcmp(name.machine, "x86_64") == 0; /* Java's word for it */
+    bool amd64 = strcmp(name.machine, "x86_64") == 0; /* Java's name */
     fn(ctx, "os.arch", amd64 ? "amd64" : or_unknown(name.machine));
     fn(ctx, "os.version", or_unknown(name.release));
     fn(ctx, "user.name", or_unknown(user != NULL ? user->pw_name : NULL));
@@ -150,7 +152,7 @@ static double process_started_s(void)
         fclose(file);
     }
     text[len] = '\0';
-    const char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    const char *at = strrchr(text, ')'); /* after the process name, which may contain anything */
     for (int field = 2; at != NULL && field < 22; field++) {
         at = strchr(at + 1, ' ');
     }

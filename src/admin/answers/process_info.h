@@ -1,4 +1,4 @@
-/* What is true of this program, process and machine, for envi, mntr, dirs and the process's own metrics. */
+/* Facts about this program, its process and the machine, for envi, mntr, dirs and the metrics of the process. */
 #ifndef ADMIN_ANSWERS_PROCESS_INFO_H
 #define ADMIN_ANSWERS_PROCESS_INFO_H
 
@@ -11,7 +11,7 @@ const char *process_info_version(void);
 /* Calls fn for each line of envi, zookeeper.version first. */
 void process_info_environment(void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
 
-/* Bytes of the files in dir/name, not of folders in it. */
+/* Bytes of the files in dir/name, without subfolders. */
 int64_t process_info_folder_bytes(const char *dir, const char *name);
 
 /* The absolute name of dir. Returns out. */
@@ -19,7 +19,7 @@ const char *process_info_absolute(const char *dir, char *out, size_t size);
 
 /* The process. */
 struct process_info {
-    int64_t open_files; /* -1: cannot be told */
+    int64_t open_files; /* -1: unknown */
     int64_t open_files_max;
     double cpu_s;
     double started_s; /* since 1970 */

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-/* The shortest form that does not lose what matters: whole numbers as such, others with nine digits. */
+/* Prints whole numbers without a fraction, others with nine digits. */
 static void write_number(struct buf *out, double value)
 {
     if (value >= -1e15 && value <= 1e15 && value == (double)(int64_t)value) {
@@ -58,7 +58,7 @@ static void write_row(struct buf *out, const struct metric_row *row, const void 
     }
 }
 
-/* What is told of each member. */
+/* A member, for the metrics that have one sample per member. */
 struct sample {
     struct ensemble_status_member member;
     uint64_t last_index;
@@ -70,13 +70,14 @@ struct sample {
 
 /* Only a leader knows these. */
 #define FOLLOWER_SAMPLES(X)                                                                        \
-    X(conclave_member_match_index, false, m->member.match_index, "Entries that a member has")      \
+    X(conclave_member_match_index, false, m->member.match_index,                                   \
+      "Newest log entry that a member is known to have")                                           \
     X(conclave_member_lag, false, m->last_index - m->member.match_index,                           \
-      "Entries that a member is not known to have")                                                \
+      "Log entries that a member is not known to have")                                            \
     X(conclave_member_snapshot_sent, false, m->member.snapshot_sent,                               \
-      "Bytes that a member took of the snapshot it is being sent")                                 \
+      "Bytes of the snapshot being sent that a member has received")                               \
     X(conclave_member_snapshot_total, false, m->member.snapshot_total,                             \
-      "Bytes of the snapshot that a member is being sent; 0: none")
+      "Bytes of the snapshot being sent to a member; 0: none")
 
 #define SAMPLE_READ(gauge, fraction, expression, help)                                             \
     METRIC_GAUGE_READ(gauge, struct sample, m, expression)

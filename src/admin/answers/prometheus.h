@@ -1,6 +1,6 @@
 /*
- * All figures in Prometheus's text format 0.0.4: the server's under ZooKeeper's names (without zk_, as its own provider
- * writes them) or beginning with conclave_, the process's under Prometheus's.
+ * All metrics in Prometheus's text format 0.0.4: the server's under ZooKeeper's names (without zk_, like ZooKeeper's
+ * own provider) or with the prefix conclave_, the process's under Prometheus's names.
  */
 #ifndef ADMIN_ANSWERS_PROMETHEUS_H
 #define ADMIN_ANSWERS_PROMETHEUS_H

@@ -38,7 +38,7 @@ bool view_has_room(const struct view_room *room)
 void view_path(struct slice path, struct view_path *ret)
 {
     size_t kept = path.len < VIEW_PATH_MAX ? path.len : VIEW_PATH_MAX;
-    /* Not in the middle of a character of UTF-8, which has at most four bytes. */
+    /* Do not cut inside a UTF-8 character, which has at most four bytes. */
     while (kept < path.len && kept > VIEW_PATH_MAX - 4 && (path.data[kept] & 0xc0) == 0x80) {
         kept--;
     }
@@ -82,7 +82,7 @@ const char *view_operation(int32_t type)
     return "NA";
 }
 
-/* "host:port" or "[v6]:port" in Java's form, which does not shorten zeros. */
+/* "host:port" or "[v6]:port" in Java's form, which keeps all zeros. */
 static void write_address(const char *peer, char out[VIEW_ADDRESS_MAX])
 {
     struct in6_addr address;
@@ -174,10 +174,10 @@ struct watch_walk {
     struct view_watch *items;
     size_t count;
     size_t most;
-    size_t bytes; /* left for their text */
+    size_t bytes; /* room left for their text */
 };
 
-enum { WATCH_ROW = 8 }; /* least bytes of a watch beside its path */
+enum { WATCH_ROW = 8 }; /* least bytes of a watch besides its path */
 
 static bool walk_watch(void *ctx, struct slice path, struct watcher *w)
 {
@@ -229,7 +229,7 @@ struct view_watch *view_watches(const struct view *v, const struct view_room *ro
         qsort(walk.items, walk.count, sizeof *walk.items, by_session_then_path);
     }
     *ret_count = walk.count;
-    /* A watcher with watches of two kinds at a path is listed once: then `more` is not exact, but never hides a cut. */
+    /* A watcher with two kinds of watches on a path is listed once: then `more` is too small, but never hides a cut. */
     bool cut = walk.count >= VIEW_WATCHES_MAX || walk.bytes == 0;
     *ret_more = cut ? stats.data_watches - walk.count : 0;
     return walk.items;
@@ -264,9 +264,9 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-enum { EXPIRY_ROW = 128 }; /* most bytes of one as text */
+enum { EXPIRY_ROW = 128 }; /* most bytes of one session as text */
 
-/* room NULL: as much as is needed. */
+/* room NULL: no limit. */
 static bool expiry_begin(struct expiry_walk *walk, const struct view_room *room, size_t all,
                          size_t *ret_count, size_t *ret_more)
 {
@@ -360,7 +360,7 @@ struct ephemeral_walk {
     const struct view_ephemerals *callbacks;
     struct buf path; /* of one node */
     int64_t session_id;
-    bool begun; /* the session has been told */
+    bool begun; /* the session callback was called */
     size_t sessions;
     size_t count;
 };
@@ -478,7 +478,7 @@ static void tell_summary(const struct figure_walk *walk, const struct metric_row
     }
 }
 
-/* mntr has ZooKeeper's names only: its readers know no others. */
+/* mntr shows only ZooKeeper's names, because its readers know no others. */
 static bool row_is_ours(const struct metric_row *row)
 {
     return strncmp(row->name, "conclave_", 9) == 0 || strncmp(row->name, "process_", 8) == 0;
@@ -503,7 +503,7 @@ static void tell_row(const struct figure_walk *walk, const struct metric_row *ro
     }
 }
 
-/* QuorumPeer's getDetailedPeerState of a server that serves. */
+/* As QuorumPeer's getDetailedPeerState for a serving server. */
 static const char *view_peer_state(const char *mode)
 {
     return strcmp(mode, "follower") == 0   ? "following - broadcast"

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* One command being carried out. */
+/* One command in progress. */
 struct command_run {
     struct view *view;
     struct json *json;
@@ -260,7 +260,7 @@ static void run_stmk(struct command_run *r)
     put_int(r, "tracemask", mask);
 }
 
-/* The ensemble: ensemble_answers.c; here is what a server says that is no member of one. */
+/* The ensemble: see ensemble_answers.c. Here are the answers of a server that is not a member of one. */
 
 static void run_leader(struct command_run *r)
 {
@@ -296,7 +296,7 @@ static void run_hash(struct command_run *r)
     put_empty_array(r, "digests");
 }
 
-/* The newest snapshot, when its file was last written, in seconds; -1 for none. */
+/* The newest snapshot: when its file was last written, in seconds; -1: none. */
 static void run_last_snapshot(struct command_run *r)
 {
     struct server_snapshot snapshot;
@@ -323,7 +323,7 @@ static void run_initial_configuration(struct command_run *r)
     }
 }
 
-/* What a JVM would call its system properties, as far as it makes sense here. */
+/* What Java calls its system properties, as far as this server has them. */
 struct property_list {
     struct effective_config_pair *items;
     size_t count;
@@ -453,7 +453,7 @@ static void run_wchp(struct command_run *r)
     json_key(r->json, "path_to_session_ids");
     json_object_begin(r->json);
     while (i < count && view_has_room(&room)) {
-        const uint8_t *path = watches[i].path.data; /* the table has each path once */
+        const uint8_t *path = watches[i].path.data; /* equal paths have equal pointers */
         view_path(watches[i].path, &shown);
         json_key_text(r->json, slice_make(shown.text, shown.len));
         json_array_begin(r->json);
@@ -469,7 +469,7 @@ static void run_wchp(struct command_run *r)
 
 struct ephemeral_list {
     struct command_run *run;
-    bool open; /* the array of a session */
+    bool open; /* the array of a session is open */
 };
 
 static void list_session(void *ctx, int64_t session_id)
@@ -528,9 +528,9 @@ static void run_dump(struct command_run *r)
 struct admin_command {
     const char *name;
     const char *other[2];               /* other names, or NULL */
-    bool always;                        /* needs no server that serves */
-    bool changes;                       /* state: carried out by POST */
-    void (*run)(struct command_run *r); /* NULL: answered by snapshot_route.c */
+    bool always;                        /* answered also if the server does not serve */
+    bool changes;                       /* changes state: needs POST */
+    void (*run)(struct command_run *r); /* NULL: snapshot_route.c answers */
 };
 
 static const struct admin_command COMMANDS[] = {
@@ -586,7 +586,7 @@ bool commands_change(const char *name)
     return c != NULL && c->changes;
 }
 
-/* The end of every answer; takes what is in r apart. */
+/* Writes the end of every answer, and frees r. */
 static void finish_answer(struct command_run *r, const char *name, struct buf *out)
 {
     put_string(r, "command", name);

@@ -1,19 +1,19 @@
 /*
  * The commands of ZooKeeper's AdminServer (server/admin/Commands.java of 3.9) as JSON objects. Each answer ends with
- * `command` and `error`; an unknown command is told in `error`, with status 200, as there.
+ * `command` and `error`. As in ZooKeeper, an unknown command gives status 200, with the reason in `error`.
  */
 #ifndef ADMIN_HTTP_ADMINSERVER_COMMANDS_H
 #define ADMIN_HTTP_ADMINSERVER_COMMANDS_H
 
 #include "admin/answers/server_view.h"
 
-/* Carries out a command by any of its names. argument is the value of the query's traceMask, or NULL. */
+/* Runs a command, by any of its names. argument is the value of the query's traceMask, or NULL. */
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out);
 
-/* Whether that is a command which changes state. */
+/* Whether this command changes state. */
 bool commands_change(const char *name);
 
-/* The answer of a command that has nothing to say but whether it failed: why, or NULL. */
+/* The answer of a command that only reports whether it failed: why, or NULL. */
 void commands_fail(const char *name, const char *why, struct buf *out);
 
 /* The list of links to all commands, as the AdminServer shows it at its command URL. */

@@ -23,7 +23,7 @@ static bool slot_is_late(const struct slot *p, uint64_t now_ms)
     return p->state == SLOT_OPENING && now_ms - p->since_ms >= SLOTS_GRACE_MS;
 }
 
-/* The one that has waited longest in this state, and at least that long. */
+/* The slot that has waited longest in this state, and at least that long. */
 static struct slot *slots_oldest(struct list *slots, enum slot_state state, uint64_t now_ms,
                                  uint64_t least_ms)
 {
@@ -56,7 +56,7 @@ static struct slot *slots_crowd(struct list *slots, uint64_t now_ms)
     return NULL;
 }
 
-/* Whose place a newer connection has. One that has just come is about to send its request. */
+/* The connection that must give its slot to a newer one. A connection that has just come will soon send its request. */
 static struct slot *slots_least_useful(struct list *slots, uint64_t now_ms)
 {
     struct slot *p = slots_oldest(slots, SLOT_OPENING, now_ms, SLOTS_GRACE_MS);

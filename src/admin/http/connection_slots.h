@@ -1,15 +1,15 @@
 /*
- * Who may stay on an HTTP port: SLOTS_MAX connections have a slot. When a newer connection needs one, the first of these gives
- * its slot up:
+ * Which connections stay on an HTTP port: at most SLOTS_MAX have a slot. When a newer connection needs one, the first
+ * of these gives up its slot:
  *
  *   1. a connection without a complete request for SLOTS_GRACE_MS or longer, the oldest first
  *   2. one that is idle after an answer, the longest first
  *   3. one that came within SLOTS_GRACE_MS, the oldest first
  *   4. one that reads an answer, the slowest first
  *
- * So a complete request, such as a probe, always gets an answer. Connections with long answers or uploads stay. Of one address
- * (an IPv6 network of 64 bits counts as one) at most SLOTS_PER_ADDRESS connections stay without a complete request for
- * longer than SLOTS_GRACE_MS. No clock and no sockets.
+ * So a complete request, such as a probe, always gets an answer. Connections with long answers or uploads stay. Per
+ * address (an IPv6 network of 64 bits counts as one), at most SLOTS_PER_ADDRESS connections stay without a complete
+ * request for longer than SLOTS_GRACE_MS. No clock and no sockets.
  */
 #ifndef ADMIN_HTTP_CONNECTION_SLOTS_H
 #define ADMIN_HTTP_CONNECTION_SLOTS_H
@@ -27,7 +27,7 @@ enum {
 };
 
 enum slot_state {
-    SLOT_OPENING,   /* no request was complete yet */
+    SLOT_OPENING,   /* no complete request yet */
     SLOT_IDLE,      /* its requests are answered */
     SLOT_ANSWERING, /* a request is complete, its answer is not sent yet */
     SLOT_PATIENT,   /* its answer takes long: it keeps its slot */
@@ -48,7 +48,7 @@ void slot_take(struct slot *s, struct list *slots, const char *host, uint64_t no
 /* A request or its answer is complete: the slot's time begins again, and its state is IDLE. */
 void slot_renew(struct slot *s, struct list *slots, uint64_t now_ms);
 
-/* The connection that has to go now, taken out of the list; NULL: all may stay. */
+/* The connection that must go now, removed from the list; NULL: all may stay. */
 struct slot *slots_surplus(struct list *slots, uint64_t now_ms);
 
 #endif

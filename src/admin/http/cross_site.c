@@ -31,7 +31,7 @@ static bool is_host_name(struct slice host, const char *name, size_t len)
     return host.len == len && strncasecmp((const char *)host.data, name, len) == 0;
 }
 
-/* Whether a list of names, divided by commas, has this one. */
+/* Whether a list of names, separated by commas, contains this one. */
 static bool is_listed(const char *list, struct slice host)
 {
     for (const char *at = list; at != NULL && *at != '\0';) {
@@ -62,7 +62,7 @@ static bool is_same_origin(const char *origin, const char *host)
 
 const char *forgery_reason(const struct admin_options *options, const struct http_request *request)
 {
-    /* Who sends no Host, an old client or an empty one, is no browser. */
+    /* A client that sends no Host or an empty one is not a browser. */
     if (request->host != NULL && request->host[0] != '\0' && !is_our_host(options, request->host)) {
         return "The header Host names a host that this port does not know: use its address, or add "
                "the name to admin.allowedHosts";

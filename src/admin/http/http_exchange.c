@@ -16,13 +16,13 @@ struct http_exchange {
     struct http_parser parser;
     size_t body_max;
     struct buf body;               /* of the request */
-    bool continues;                /* 100 Continue is to be sent */
+    bool continues;                /* 100 Continue must be sent */
     struct http_response response; /* the answer, while SENDING */
-    struct buf head;               /* of it, not given out yet */
-    size_t body_at;                /* bytes of its body that were */
-    uint64_t source_left;          /* bytes that its source has still to give */
-    bool chunked;                  /* nobody knows how many: each piece has a frame */
-    bool last;                     /* no request is read after it */
+    struct buf head;               /* head of the answer, not sent yet */
+    size_t body_at;                /* bytes of the body that were sent */
+    uint64_t source_left;          /* bytes that the source has still to give */
+    bool chunked;                  /* the length is unknown: each piece is a chunk */
+    bool last;                     /* the last answer of this connection */
     uint64_t answers;
 };
 
@@ -92,7 +92,7 @@ static const char *reason_phrase(unsigned status)
     return "Unknown";
 }
 
-/* The names are HTTP's, whatever the locale. */
+/* HTTP's own names of days and months, independent of the locale. */
 static void put_date(struct buf *out)
 {
     static const char DAYS[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -165,14 +165,14 @@ static void exchange_refuse(struct http_exchange *x, unsigned status, const char
     http_response_finish(&response);
 }
 
-/* The answerer wants the body: whether it can be had. */
+/* The answerer wants the body: reads it, or refuses the request. */
 static void exchange_receive(struct http_exchange *x, size_t max)
 {
-    assert(x->state == HTTP_HEAD); /* it is asked for once */
+    assert(x->state == HTTP_HEAD); /* the answerer asks once */
     if (x->answerer->receiving != NULL) {
-        exchange_refuse(x, 503, "another upload is under way");
+        exchange_refuse(x, 503, "another upload is in progress");
     } else if (x->parser.body_length > max) {
-        exchange_refuse(x, 413, "that is too long");
+        exchange_refuse(x, 413, "the body is too long");
     } else {
         x->answerer->receiving = x;
         x->body_max = max;
@@ -213,7 +213,7 @@ static void exchange_ask(struct http_exchange *x)
 static void exchange_add_body(struct http_exchange *x, struct slice piece)
 {
     if (piece.len > x->body_max - x->body.len) {
-        exchange_refuse(x, 413, "that is too long");
+        exchange_refuse(x, 413, "the body is too long");
         return;
     }
     buf_append_slice(&x->body, piece);
@@ -248,7 +248,7 @@ size_t http_exchange_take(struct http_exchange *x, struct slice bytes)
 
 /* Answers */
 
-/* All of the answer has left. */
+/* The whole answer was sent. */
 static void exchange_end(struct http_exchange *x)
 {
     http_response_finish(&x->response);
@@ -270,7 +270,8 @@ static void exchange_fill_body(struct http_exchange *x, struct buf *out)
     x->body_at += len;
 }
 
-/* A piece of a length that is known after it was written: the frame of a chunk has eight digits. */
+/* The length of a piece is known only after it was written, so the chunk's size line has a fixed width of eight
+ * digits. */
 static bool exchange_fill_chunk(struct http_exchange *x, struct buf *out)
 {
     enum { DIGITS = 8, FRAME = DIGITS + 2 };

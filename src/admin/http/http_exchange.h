@@ -1,8 +1,8 @@
 /*
- * The requests and answers of one HTTP connection, one after the other: bytes in, bytes out, no socket. The answerer's function
- * gets each request; it answers at once, or later (http_answer), or asks for the body first. An answer is a run of bytes, or a
- * source that is asked for the next piece when the client has taken the one before. A source may have no known
- * length and may pause (http_resume): an answer that goes on as long as the client listens.
+ * The requests and answers of one HTTP connection, one after the other: bytes in, bytes out, no socket. The answerer's
+ * function gets each request; it answers at once, or later (http_answer), or asks for the body first. An answer is a
+ * run of bytes, or a source that is asked for the next piece when the client has taken the one before. A source may
+ * have no known length and may pause (http_resume): an answer that goes on as long as the client listens.
  *
  *            ┌─────────────────────next request────────────────────┐
  *            v                                                     │
@@ -10,11 +10,12 @@
  *    ├──wants the body──> BODY ──asked again──> SENDING
  *    └──later──> WAITING ──http_answer──> SENDING        (BODY ──later──> WAITING, too)
  *
- * A request that the parser refuses gets an answer with the parser's status. After that answer, and after the answer to a
- * request whose body the answerer did not want, the connection ends.
+ * A request that the parser refuses gets an answer with the parser's status. After that answer, and after the answer to
+ * a request whose body the answerer did not want, the connection ends.
  *
- * Limits: those of http_parser.h. A body is read only if the answerer wants it, up to the size that the answerer allows, and
- * for one request of the port at a time. A piece of an answer has at most HTTP_PIECE_MAX bytes and a frame of a few more.
+ * Limits: those of http_parser.h. A body is read only if the answerer wants it, up to the size that the answerer
+ * allows, and for one request of the port at a time. A piece of an answer has at most HTTP_PIECE_MAX bytes and a frame
+ * of a few more.
  */
 #ifndef ADMIN_HTTP_HTTP_EXCHANGE_H
 #define ADMIN_HTTP_HTTP_EXCHANGE_H
@@ -29,23 +30,23 @@ struct http_request {
     const char *method;        /* "GET" */
     const char *path;          /* decoded, without query */
     const char *authorization; /* the header of that name, or NULL */
-    const char *host;          /* likewise Host, */
-    const char *origin;        /* Origin */
-    const char *fetch_site;    /* and Sec-Fetch-Site */
+    const char *host;          /* the header Host, or NULL */
+    const char *origin;        /* the header Origin, or NULL */
+    const char *fetch_site;    /* the header Sec-Fetch-Site, or NULL */
     const char *peer;          /* numeric address of the client */
-    struct slice subject;      /* of the client's verified certificate; empty: there is none */
+    struct slice subject;      /* of the client's verified certificate; empty: none */
     struct slice body;         /* null: not read, see body_max */
     struct http_exchange *exchange;
 };
 
 enum http_source_state {
     HTTP_SOURCE_MORE,   /* ask again when this piece is sent */
-    HTTP_SOURCE_WAITS,  /* nothing more for now: http_resume follows */
+    HTTP_SOURCE_WAITS,  /* nothing more for now: call http_resume later */
     HTTP_SOURCE_ENDED,  /* this was the last piece */
-    HTTP_SOURCE_FAILED, /* the rest cannot be had: the connection is cut */
+    HTTP_SOURCE_FAILED, /* the rest is not available: the connection is closed */
 };
 
-/* Where the bytes of a long answer come from. A slow client keeps one piece in memory, not the whole answer. */
+/* The source of a long answer. With a slow client, one piece is in memory, not the whole answer. */
 struct http_source {
     /* Appends at most `room` bytes to out. */
     enum http_source_state (*next)(void *ctx, struct buf *out, size_t room);
@@ -63,13 +64,13 @@ struct http_response {
     const char *content_type; /* fixed text */
     const char *allow;        /* fixed text of the Allow header, or NULL */
     struct buf body;
-    struct http_source source; /* sent instead of the body, taken over; next NULL: none */
+    struct http_source source; /* sent instead of the body, taken over; next is NULL: no source */
     struct {
         const char *name; /* fixed text */
         char value[32];
     } headers[HTTP_HEADERS_MAX];
     size_t header_count;
-    /* not 0 while the request has no body: the most bytes of a body to read before asking again */
+    /* not 0, while the body was not read: read at most this many bytes of it, and ask again */
     size_t body_max;
     bool later; /* http_answer follows */
 };
@@ -83,10 +84,10 @@ void http_response_finish(struct http_response *r);
 typedef void (*http_fn)(void *ctx, const struct http_request *request,
                         struct http_response *response);
 
-/* The answer of a request that was left for later; not from within http_fn. Takes over what is in response. */
+/* Answers a request that was left for later; not from within http_fn. Takes over the content of response. */
 void http_answer(struct http_exchange *x, struct http_response *response_take);
 
-/* The source of x's answer, which returned WAITS, has more. Not after the call of its `close`. */
+/* The source of x's answer, which returned WAITS, has more. Not after its `close` was called. */
 void http_resume(struct http_exchange *x);
 
 /* The value of an argument of the query, or NULL. */
@@ -99,7 +100,7 @@ enum http_exchange_state {
     HTTP_BODY,    /* reads its body */
     HTTP_WAITING, /* waits for http_answer */
     HTTP_SENDING, /* sends the answer */
-    HTTP_OVER,    /* the last answer is sent: close the connection */
+    HTTP_OVER,    /* the last answer was sent: close the connection */
 };
 
 /* What all exchanges of a port share. */
@@ -117,21 +118,22 @@ struct http_holder {
     struct slice subject; /* of the peer's verified certificate, borrowed; empty: none */
 };
 
-/* NULL when memory is out. Borrows answerer and what the holder borrows. */
+/* NULL: out of memory. Borrows answerer and everything that the holder borrows. */
 struct http_exchange *http_exchange_create(struct http_answerer *answerer,
                                            const struct http_holder *holder);
 
 /* The subject of the peer's certificate, after the TLS handshake. Borrowed. */
 void http_exchange_set_subject(struct http_exchange *x, struct slice subject);
 
-/* Not while it waits for http_answer. Takes NULL. */
+/* Not while it waits for http_answer. NULL does nothing. */
 void http_exchange_destroy(struct http_exchange *x);
 
-/* Takes bytes from the front, up to the end of one request; returns how many. Takes none unless in HEAD or BODY. */
+/* Takes bytes from the front, up to the end of one request; returns the number taken: 0 unless in HEAD or BODY. */
 size_t http_exchange_take(struct http_exchange *x, struct slice bytes);
 
-/* Appends the next piece to send; to be called again when that is sent, until it appends nothing. Then the answer is complete,
- * and the exchange reads the next request or is OVER (or the source waits). False: the answer cannot be completed, cut the connection. */
+/* Appends the next piece to send. Call it again when that was sent, until it appends nothing. Then the answer is
+ * complete, and the exchange reads the next request or is OVER (or the source waits). False: the answer cannot be
+ * completed; close the connection. */
 bool http_exchange_fill(struct http_exchange *x, struct buf *out) CONCLAVE_MUST_USE;
 
 enum http_exchange_state http_exchange_state(const struct http_exchange *x);
@@ -139,7 +141,7 @@ enum http_exchange_state http_exchange_state(const struct http_exchange *x);
 /* Whether the answer that is being sent comes from a source. */
 bool http_exchange_streams(const struct http_exchange *x);
 
-/* How many answers are complete. */
+/* The number of complete answers. */
 uint64_t http_exchange_answers(const struct http_exchange *x);
 
 #endif

@@ -4,7 +4,7 @@
 #include "front/service.h"
 #include "tree/acl_rules.h"
 
-/* The ACL of "/" without the entries of world. Appends to out; 0, or an error. */
+/* Appends the ACL of "/" without the entries of world. 0 or an error. */
 static int root_acl(struct service *s, struct buf *out, int32_t *ret_count)
 {
     struct wire_get_acl_request question = {slice_str("/")};
@@ -60,7 +60,8 @@ static bool is_admitted(struct service *s, struct wire_vector ids)
         return true;
     }
     buf_init(&acl, 0);
-    bool admitted = root_acl(s, &acl, &count) == 0 && count > 0; /* an empty list permits all */
+    bool admitted =
+        root_acl(s, &acl, &count) == 0 && count > 0; /* an empty list would permit everything */
     for (int32_t perm = 1; admitted && perm <= WIRE_PERM_ALL; perm <<= 1) {
         admitted = acl_permits(wire_vector_make(&acl, count), ids, perm);
     }
@@ -93,7 +94,7 @@ static unsigned admission_look(struct service *s, const struct http_request *req
     return status;
 }
 
-/* Rates count by the second, these failures by the minute: their clock is slower. */
+/* These failures are counted per minute, but rates count per second: so their clock runs slower. */
 enum { NS_PER_MS = 1000000, MINUTE_S = 60 };
 
 void admission_init(struct admission *a)

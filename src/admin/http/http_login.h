@@ -1,9 +1,10 @@
 /*
- * Who may have the server's whole state over HTTP, or replace it: the header `Authorization: SCHEME CREDENTIALS`, as
- * Apache ZooKeeper's AdminServer takes it, schemes digest (user:password), ip and x509 (the certificate of the connection).
+ * Who may download or replace the server's whole state over HTTP: the header `Authorization: SCHEME CREDENTIALS`, as in
+ * Apache ZooKeeper's AdminServer, with the schemes digest (user:password), ip and x509 (the certificate of the
+ * connection).
  *
- * He must be the superuser, or an entry of the ACL of "/" other than world's must give him every permission. Apache
- * ZooKeeper lets pass whoever "/" is open to, which by default is anybody with an invented password.
+ * The caller must be the superuser, or have all permissions on "/" by an entry other than world's. Apache ZooKeeper
+ * admits everyone to whom "/" is open, by default any client with an invented password.
  */
 #ifndef ADMIN_HTTP_HTTP_LOGIN_H
 #define ADMIN_HTTP_HTTP_LOGIN_H
@@ -14,10 +15,10 @@
 struct service;
 
 enum {
-    ADMISSION_FAILURES_MAX = 10, /* of an address at once, then one a minute */
+    ADMISSION_FAILURES_MAX = 10, /* per address at once, then one per minute */
 };
 
-/* One for all that asks for admission on a port. */
+/* One for all routes of a port that need admission. */
 struct admission {
     struct rates failures; /* by address; an IPv6 network of 64 bits is one */
 };
@@ -25,7 +26,7 @@ struct admission {
 void admission_init(struct admission *a);
 void admission_finish(struct admission *a);
 
-/* 0: he may. Otherwise an HTTP status and in *ret_why the reason, fixed text. */
+/* 0: admitted. Otherwise an HTTP status, and the reason in *ret_why, a fixed text. */
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why);
 

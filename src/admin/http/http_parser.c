@@ -10,7 +10,7 @@ enum { HEAD_KEEP = 2048, CHUNK_DIGITS_MAX = 8 };
 
 static_assert(HTTP_HEAD_MAX <= UINT16_MAX, "offsets in a head have 16 bits");
 
-/* A repeated one of these is refused: two programs could believe two different ones. */
+/* A repeated header of these is refused, because two programs could use different ones. */
 static const char *const SINGLE[] = {"Host",          "Content-Length", "Transfer-Encoding",
                                      "Authorization", "Origin",         "Sec-Fetch-Site",
                                      "Expect"};
@@ -37,7 +37,7 @@ static bool parser_enter(struct http_parser *p, enum http_stage stage)
     return true;
 }
 
-/* False, so that who calls it can say so at once. */
+/* Returns false, for the convenience of callers. */
 static bool parser_fail(struct http_parser *p, unsigned status, const char *problem)
 {
     p->status = status;
@@ -76,8 +76,8 @@ static int hex_value(char c)
                                   : -1;
 }
 
-/* Decodes in place up to one of the ends or to NUL, puts a NUL behind the result and moves *at to that end. What it was;
- * -1: it is not rightly encoded. */
+/* Decodes in place up to one of the ends or to NUL, ends the result with NUL and moves *at to that end. Returns the
+ * character found there; -1: bad encoding. */
 static int url_decode_part(char **at, const char *ends, bool plus)
 {
     char *from = *at;
@@ -99,13 +99,13 @@ static int url_decode_part(char **at, const char *ends, bool plus)
     }
     int end = (unsigned char)*from;
     *at = from;
-    *to = '\0'; /* not before `end` was read: it may stand there */
+    *to = '\0'; /* only after `end` was read, because it may be here */
     return end;
 }
 
 /* The request line */
 
-/* Cuts the query into pairs of strings, in its own place. One without "=" is left out. */
+/* Splits the query into pairs of strings, in place. Drops pairs without "=". */
 static bool parser_read_query(struct http_parser *p, char *query)
 {
     char *text = (char *)p->head.data;
@@ -142,7 +142,7 @@ static bool parser_read_target(struct http_parser *p, char *target)
     p->arguments_at = p->arguments_end = 0;
     int end = url_decode_part(&at, "?", false);
     if (end < 0 || (end == '?' && !parser_read_query(p, at + 1))) {
-        return parser_fail_form(p, "the URL is not rightly encoded");
+        return parser_fail_form(p, "the URL has a bad encoding");
     }
     return true;
 }
@@ -152,14 +152,14 @@ static bool parser_read_version(struct http_parser *p, const char *text)
     static const char FORM[] = "HTTP/0.0"; /* 0: any digit */
     for (const char *at = text, *form = FORM; *form != '\0'; at++, form++) {
         if (*form == '0' ? *at < '0' || *at > '9' : *at != *form) {
-            return parser_fail_form(p, "this is no HTTP");
+            return parser_fail_form(p, "this is not HTTP");
         }
     }
     if (text[strlen(FORM)] != '\0') {
-        return parser_fail_form(p, "this is no HTTP");
+        return parser_fail_form(p, "this is not HTTP");
     }
     if (text[strlen("HTTP/")] != '1') {
-        return parser_fail(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return parser_fail(p, 505, "only HTTP/1.0 and HTTP/1.1 are supported");
     }
     p->http_1_0 = text[strlen("HTTP/1.")] == '0';
     return true;
@@ -170,12 +170,12 @@ static bool parser_read_line(struct http_parser *p, char *line)
     char *target = strchr(line, ' ');
     char *version = target != NULL ? strchr(target + 1, ' ') : NULL;
     if (version == NULL || version == target + 1 || strchr(line, '\t') != NULL) {
-        return parser_fail_form(p, "this is no HTTP");
+        return parser_fail_form(p, "this is not HTTP");
     }
     *target++ = '\0';
     *version++ = '\0';
     if (!is_token(line)) {
-        return parser_fail_form(p, "the method is no word");
+        return parser_fail_form(p, "the method is not a token");
     }
     return parser_read_version(p, version) && parser_read_target(p, target) &&
            parser_enter(p, HTTP_STAGE_FIELDS);
@@ -193,7 +193,7 @@ static bool is_single(const char *name)
     return false;
 }
 
-/* Splits "name: value" and drops the space around the value. NULL: it has not that form. */
+/* Splits "name: value" and drops spaces around the value. NULL: not of that form. */
 static char *split_field(char *line)
 {
     char *colon = strchr(line, ':');
@@ -214,7 +214,7 @@ static bool parser_add_field(struct http_parser *p, char *line)
 {
     char *value = split_field(line);
     if (value == NULL) {
-        return parser_fail_form(p, "a header has not the form NAME: VALUE");
+        return parser_fail_form(p, "a header does not have the form NAME: VALUE");
     }
     if (is_single(line) && http_parser_field(p, line) != NULL) {
         return parser_fail_form(p, "a header is repeated");
@@ -228,7 +228,7 @@ static bool parser_add_field(struct http_parser *p, char *line)
     return true;
 }
 
-/* Whether a list of words, divided by commas, has this one. */
+/* Whether a list of words, separated by commas, contains this one. */
 static bool has_word(const char *list, const char *word)
 {
     size_t wanted = strlen(word);
@@ -243,7 +243,7 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* Whether one of the headers Connection has this word. */
+/* Whether a Connection header contains this word. */
 static bool parser_wants(const struct http_parser *p, const char *word)
 {
     const char *text = (const char *)p->head.data;
@@ -261,12 +261,12 @@ static bool parser_read_length(struct http_parser *p, const char *text)
     uint64_t length = 0;
     size_t digits = strspn(text, "0123456789");
     if (digits == 0 || text[digits] != '\0') {
-        return parser_fail_form(p, "Content-Length is no number");
+        return parser_fail_form(p, "Content-Length is not a number");
     }
     for (size_t i = 0; i < digits; i++) {
         unsigned digit = (unsigned)(text[i] - '0');
         if (length > ((uint64_t)INT64_MAX - digit) / 10) {
-            return parser_fail(p, 413, "that is too long");
+            return parser_fail(p, 413, "the body is too long");
         }
         length = length * 10 + digit;
     }
@@ -274,17 +274,18 @@ static bool parser_read_length(struct http_parser *p, const char *text)
     return true;
 }
 
-/* What the fields say of the connection and of the body. */
+/* Derives from the headers how connection and body continue. */
 static bool parser_end_head(struct http_parser *p)
 {
     const char *length = http_parser_field(p, "Content-Length");
     const char *coding = http_parser_field(p, "Transfer-Encoding");
     const char *expect = http_parser_field(p, "Expect");
     if (coding != NULL && (length != NULL || p->http_1_0)) {
-        return parser_fail_form(p, "Transfer-Encoding does not go with that");
+        return parser_fail_form(p,
+                                "Transfer-Encoding is not allowed with Content-Length or HTTP/1.0");
     }
     if (coding != NULL && strcasecmp(coding, "chunked") != 0) {
-        return parser_fail(p, 501, "the only Transfer-Encoding is chunked");
+        return parser_fail(p, 501, "only the Transfer-Encoding chunked is supported");
     }
     if (length != NULL && !parser_read_length(p, length)) {
         return false;
@@ -309,7 +310,7 @@ static bool parser_read_size(struct http_parser *p, const char *line)
     }
     const char *end = at + strspn(at, " \t");
     if (at == line || at - line > CHUNK_DIGITS_MAX || (*end != '\0' && *end != ';')) {
-        return parser_fail_form(p, "the size of a chunk is no number");
+        return parser_fail_form(p, "the size of a chunk is not a number");
     }
     p->left = size;
     p->room = size > 0 ? HTTP_SIZE_LINE_MAX : HTTP_TRAILER_MAX;
@@ -331,7 +332,7 @@ static bool parser_fail_room(struct http_parser *p)
     }
 }
 
-/* Whether a whole line was taken; it stands at line_at. */
+/* Whether a whole line was taken; it begins at line_at. */
 static bool parser_take_line(struct http_parser *p, struct slice *bytes)
 {
     const uint8_t *end = bytes->len > 0 ? memchr(bytes->data, '\n', bytes->len) : NULL;
@@ -348,7 +349,7 @@ static bool parser_take_line(struct http_parser *p, struct slice *bytes)
     return end != NULL;
 }
 
-/* The line as a string without its end. NULL: it has a character that no line may have. */
+/* The line as a string without its end. NULL: it contains a forbidden character. */
 static char *parser_cut_line(struct http_parser *p)
 {
     char *line = (char *)p->head.data + p->line_at;
@@ -382,13 +383,13 @@ static bool parser_use_line(struct http_parser *p, char *line)
     default:
         assert(p->stage == HTTP_STAGE_TRAILER);
         if (!empty && split_field(line) == NULL) {
-            return parser_fail_form(p, "a header has not the form NAME: VALUE");
+            return parser_fail_form(p, "a header does not have the form NAME: VALUE");
         }
         return !empty || parser_enter(p, HTTP_STAGE_DONE);
     }
 }
 
-/* Takes one line and acts on it; false: it is not complete, or refused. */
+/* Takes one line and handles it; false: incomplete or refused. */
 static bool parser_do_line(struct http_parser *p, struct slice *bytes)
 {
     enum http_stage before = p->stage;
@@ -403,14 +404,14 @@ static bool parser_do_line(struct http_parser *p, struct slice *bytes)
     if (!parser_use_line(p, line)) {
         return false;
     }
-    /* Kept are the request line, which is left behind with FIELDS, and the fields. */
+    /* Only the request line and the fields are kept in the head. */
     bool keep = line[0] != '\0' && (before == HTTP_STAGE_LINE || before == HTTP_STAGE_FIELDS);
     p->head.len = keep ? p->head.len : p->line_at;
     p->line_at = p->head.len;
     return true;
 }
 
-/* The next piece of the body or of a chunk; false: there is none in bytes. */
+/* The next piece of the body or of a chunk; false: bytes has none. */
 static bool parser_take_piece(struct http_parser *p, struct slice *bytes, struct slice *ret_piece)
 {
     size_t len = bytes->len < p->left ? bytes->len : (size_t)p->left;

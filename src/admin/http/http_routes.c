@@ -89,7 +89,7 @@ static bool is_reading(const struct http_request *request, struct http_response 
     return false;
 }
 
-/* Whether a command of this name may be carried out by the request's method; otherwise refuses it. */
+/* Whether the request's method may run this command; otherwise refuses it. */
 static bool may_run(const struct view *v, const char *name, const struct http_request *request,
                     struct http_response *response)
 {
@@ -104,12 +104,12 @@ static bool may_run(const struct view *v, const char *name, const struct http_re
     response->allow = "POST";
     response->content_type = JSON;
     commands_fail(
-        name, "This command changes state: use POST, or allow GET by admin.stateChangeByGet=yes",
+        name, "This command changes state: use POST, or allow GET with admin.stateChangeByGet=yes",
         &response->body);
     return false;
 }
 
-/* Whether a request for the commands; answers it. */
+/* Answers a request for a command; false: it is not one. */
 static bool answer_command(const struct site *site, const struct http_request *request,
                            struct http_response *response)
 {
@@ -144,7 +144,7 @@ static void answer_nothing(struct http_response *response)
     buf_append_str(&response->body, "there is nothing here\n");
 }
 
-/* Probes are answered in any case: load balancers send names as they like, and the answers tell nothing. */
+/* Probes are always answered: load balancers send any host name, and these answers reveal nothing. */
 static bool is_forged(const struct view *v, const struct http_request *request,
                       struct http_response *response)
 {

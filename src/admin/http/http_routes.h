@@ -1,16 +1,16 @@
 /*
- * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore and transfer,
- * which need POST. Requests that a page of another site makes are refused (cross_site.h).
+ * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore and
+ * transfer, which need POST. Requests that a page of another site makes are refused (cross_site.h).
  *
  *   /            links to the rest
- *   /commands    ZooKeeper's AdminServer (or where admin.commandURL says)
+ *   /commands    ZooKeeper's AdminServer (or the path in admin.commandURL)
  *   /metrics     Prometheus
- *   /livez       200 while this process goes round its loop: only then can it answer
- *   /members     what the word memb says (ensemble_answers.h)
+ *   /livez       200 while the event loop is running
+ *   /members     as the word memb (ensemble_answers.h)
  *   /members/transfer   POST: hands the lead over (transfer_route.h)
- *   /sessions    what the word sess says
+ *   /sessions    as the word sess
  *   /fence       whether a token is the newest (token_route.h)
- *   /readyz      200 while clients are served and writes are answered, otherwise 503 and why
+ *   /readyz      200 while the server serves clients and answers writes, otherwise 503 and the reason
  */
 #ifndef ADMIN_HTTP_HTTP_ROUTES_H
 #define ADMIN_HTTP_HTTP_ROUTES_H
@@ -28,7 +28,7 @@ struct site {
     struct tokens *tokens;
 };
 
-/* ctx is a struct site. The metrics' own port has /metrics only. */
+/* ctx is a struct site. The separate metrics port has only /metrics. */
 void routes_answer(void *ctx, const struct http_request *request, struct http_response *response);
 void routes_answer_metrics(void *ctx, const struct http_request *request,
                            struct http_response *response);

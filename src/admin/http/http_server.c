@@ -12,14 +12,14 @@
 
 enum {
     BACKLOG = 128,
-    CLIENTS_MAX = 1024, /* with those that linger and those that came just now */
+    CLIENTS_MAX = 1024, /* including lingering and new connections */
     LINGERING_MAX = 64,
     LINGER_MS = 1000,
     SWEEP_MS = 200, /* between two looks for late connections */
     IDLE_MS_MIN = 1000,
     SUBJECT_MAX = 4096,
-    SECURING_NICE = 5, /* of the thread that does handshakes: consensus goes first */
-    READ_TURNS = 2,    /* of the loop, until the first bytes of a new connection are read */
+    SECURING_NICE = 5, /* nice value of the handshake thread: consensus goes first */
+    READ_TURNS = 2,    /* turns of the loop until the first bytes of a new connection are read */
 };
 
 struct http {
@@ -27,16 +27,16 @@ struct http {
     struct http_options options;
     struct http_answerer answerer;
     struct listener *listener;
-    struct worker worker; /* does TLS handshakes, while `working` */
+    struct worker worker; /* thread for TLS handshakes, while `working` */
     bool working;
     uv_timer_t sweep;      /* runs while there are connections */
     uv_idle_t turn;        /* runs while a client is due or count_in is not 0 */
-    unsigned count_in;     /* turns until the slots are counted; 0: no count is due */
-    struct list due;       /* due_node of clients that go on in the next turn */
-    struct list clients;   /* slot of struct http_client, the one that waits longest first */
-    struct list lingering; /* likewise: clients that read their last answer, the oldest first */
+    unsigned count_in;     /* turns until the slots are counted; 0: no count due */
+    struct list due;       /* due_node of clients that continue in the next turn */
+    struct list clients;   /* slot of struct http_client, the longest wait first */
+    struct list lingering; /* the same for clients that read their last answer, oldest first */
     size_t lingering_count;
-    size_t client_count; /* all whose stream is not closed */
+    size_t client_count; /* clients whose stream is not closed */
     unsigned open_parts; /* listener, timers, worker, until closed */
     bool closing;
     void (*closed)(void *ctx);
@@ -45,8 +45,8 @@ struct http {
 
 enum client_stage {
     CLIENT_OPEN,
-    CLIENT_BROKEN,    /* the connection is gone, but its answer still comes (http_answer) */
-    CLIENT_LINGERING, /* the last answer is given out: the stream closes when the peer has read it */
+    CLIENT_BROKEN,    /* the connection is gone, but http_answer is still due */
+    CLIENT_LINGERING, /* the last answer was written: the stream closes when the client has read it */
     CLIENT_CLOSED,    /* the stream is closing */
 };
 
@@ -59,8 +59,8 @@ struct http_client {
     struct list due_node;
     struct buf out;     /* not taken by the stream yet */
     struct buf subject; /* of its certificate */
-    uint64_t answers;   /* of the exchange, at the last look */
-    size_t sending;     /* of the stream, at the last sweep */
+    uint64_t answers;   /* answers of the exchange at the last look */
+    size_t sending;     /* unsent bytes of the stream at the last sweep */
     uint64_t moved_ms;  /* when bytes were read or sent */
 };
 
@@ -125,7 +125,8 @@ static void http_client_on_closed(void *owner)
     struct http_client *c = owner;
     struct http *h = c->http;
     if (c->stage == CLIENT_LINGERING) {
-        http_client_enter(c, CLIENT_CLOSED); /* the peer has read all, or its time is over */
+        http_client_enter(c,
+                          CLIENT_CLOSED); /* the client has read everything, or its time is over */
     }
     assert(c->stage == CLIENT_CLOSED);
     list_remove(&c->slot.node);
@@ -138,7 +139,7 @@ static void http_client_on_closed(void *owner)
     http_check_gone(h);
 }
 
-/* A client whose answer comes later is closed then: the answerer holds its exchange. */
+/* A client that still waits for http_answer is closed after that, because the answerer holds its exchange. */
 static void http_client_close(struct http_client *c)
 {
     if (c->stage == CLIENT_CLOSED) {
@@ -155,7 +156,7 @@ static void http_client_close(struct http_client *c)
     stream_close(c->stream);
 }
 
-/* Closes the connection when the peer has read all, or soon. */
+/* Closes the connection when the client has read everything, or soon. */
 static void http_client_linger(struct http_client *c)
 {
     struct http *h = c->http;
@@ -219,7 +220,7 @@ static void http_on_turn(uv_idle_t *turn);
 
 static void http_wake(struct http *h)
 {
-    (void)uv_idle_start(&h->turn, http_on_turn); /* cannot fail with a function */
+    (void)uv_idle_start(&h->turn, http_on_turn); /* cannot fail: the callback is not NULL */
 }
 
 static void http_client_make_due(struct http_client *c)
@@ -229,7 +230,7 @@ static void http_client_make_due(struct http_client *c)
     http_wake(c->http);
 }
 
-/* Sends what the exchange has, then reads on, waits, or ends. To be called after every event of a client. */
+/* Sends the output of the exchange, then reads on, waits, or ends. Call it after every event of a client. */
 static void http_client_go_on(struct http_client *c)
 {
     for (int pieces = 0; c->stage == CLIENT_OPEN && stream_sending(c->stream) == 0; pieces++) {
@@ -242,7 +243,7 @@ static void http_client_go_on(struct http_client *c)
             return;
         }
         if (c->out.len == 0) {
-            break; /* all is sent, or the source waits */
+            break; /* everything was sent, or the source waits */
         }
         stream_send(c->stream, &c->out);
         c->moved_ms = uv_now(c->http->loop);
@@ -275,7 +276,7 @@ static void http_client_take_turn(struct http_client *c)
 {
     enum http_exchange_state state = http_exchange_state(c->exchange);
     if (state == HTTP_HEAD || state == HTTP_BODY) {
-        stream_resume(c->stream); /* gives the bytes that wait to http_client_on_data */
+        stream_resume(c->stream); /* passes waiting bytes to http_client_on_data */
     } else {
         http_client_go_on(c);
     }
@@ -308,7 +309,7 @@ static size_t http_client_on_data(void *owner, struct slice bytes)
     c->moved_ms = uv_now(c->http->loop);
     size_t taken = http_exchange_take(c->exchange, bytes);
     if (taken < bytes.len) {
-        stream_pause(c->stream); /* one request in a turn: others are served in between */
+        stream_pause(c->stream); /* one request per turn, so that others get theirs */
     }
     http_client_go_on(c);
     return taken;
@@ -345,7 +346,7 @@ static void http_client_on_ended(void *owner, int error)
     const char *problem = stream_tls_problem(c->stream);
     if (c->stage == CLIENT_OPEN && error != 0 && problem != NULL &&
         http_exchange_state(c->exchange) != HTTP_WAITING) {
-        /* Debug: scanners cause these, and the peer gets the reason. */
+        /* Only debug: scanners cause these, and the client gets the reason. */
         log_debug("admin", "tls-refused", "peer=%s reason=\"%s\"", stream_peer(c->stream)->host,
                   problem);
         http_client_linger(c);
@@ -382,7 +383,7 @@ static bool http_client_is_idle(struct http_client *c, uint64_t now_ms)
            http_exchange_state(c->exchange) != HTTP_WAITING;
 }
 
-/* Closes clients that are late or idle, or too many of one address. */
+/* Closes clients that are late or idle, or too many from one address. */
 static void http_on_sweep(uv_timer_t *timer)
 {
     struct http *h = timer->data;
@@ -446,7 +447,7 @@ static void http_on_accepted(void *ctx, struct stream *stream)
         return;
     }
     slot_take(&c->slot, &h->clients, stream_peer(stream)->host, uv_now(h->loop));
-    /* A request that has arrived is read before its connection can lose its slot. */
+    /* A request that has arrived is read before its connection can lose the slot. */
     h->count_in = h->count_in > 0 ? h->count_in : READ_TURNS;
     http_wake(h);
     if (!uv_is_active((uv_handle_t *)&h->sweep)) {
@@ -509,7 +510,7 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
         tls_context_share(options->tls);
     }
     if (uv_timer_init(loop, &h->sweep) != 0 || uv_idle_init(loop, &h->turn) != 0) {
-        abort(); /* neither can fail */
+        abort(); /* both cannot fail */
     }
     h->sweep.data = h->turn.data = h;
     h->open_parts = 3;

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 10, /* between two looks at whether it is done */
-    TRIES = 3,    /* a snapshot may have to wait for one before it, and may fail */
+    LOOK_MS = 10, /* interval between checks whether it is done */
+    TRIES = 3,    /* a snapshot may wait for an earlier one, and may fail */
 };
 
 enum backup_kind { BACKUP_SNAPSHOT, BACKUP_RESTORE, BACKUP_KINDS };
@@ -31,11 +31,11 @@ struct backup {
     uv_timer_t timer;
     struct view *view;
     struct admission *admission;
-    int64_t next_ms[BACKUP_KINDS]; /* when it may be carried out again */
-    struct http_exchange *waiting; /* NULL: nothing is under way */
-    enum backup_kind kind;         /* of it */
+    int64_t next_ms[BACKUP_KINDS]; /* when it may run again */
+    struct http_exchange *waiting; /* NULL: nothing is in progress */
+    enum backup_kind kind;         /* the kind in progress */
     int64_t began_ms;
-    uint64_t target; /* snapshot: the entry that must be in it */
+    uint64_t target; /* snapshot: the entry that it must contain */
     unsigned tries;
     bool streaming;
     int64_t replacement; /* restore: its id */
@@ -98,7 +98,7 @@ static void backup_done(struct backup *b, struct http_response *response_take)
     (void)uv_timer_stop(&b->timer);
 }
 
-/* Where the value of one more header goes. */
+/* The place for the value of one more header. */
 static char *add_header(struct http_response *r, const char *name)
 {
     r->headers[r->header_count].name = name;
@@ -107,7 +107,7 @@ static char *add_header(struct http_response *r, const char *name)
 
 /* Snapshot */
 
-/* A file that is sent piece by piece. The exchange counts the bytes that are left. */
+/* A file that is sent in pieces. The exchange counts the remaining bytes. */
 struct download {
     int fd;
 };
@@ -120,7 +120,7 @@ static enum http_source_state download_next(void *ctx, struct buf *out, size_t r
     }
     ssize_t n = read(d->fd, out->data + out->len, room);
     if (n <= 0) {
-        return HTTP_SOURCE_FAILED; /* it is shorter than it was, or unreadable */
+        return HTTP_SOURCE_FAILED; /* the file became shorter, or is unreadable */
     }
     out->len += (size_t)n;
     return HTTP_SOURCE_MORE;
@@ -133,7 +133,7 @@ static void download_close(void *ctx)
     free(d);
 }
 
-/* The source of a file. False: memory is out, and the file is closed. */
+/* Makes the source for a file. False: out of memory, and the file is closed. */
 static bool download_begin(int fd_take, uint64_t len, struct http_source *ret)
 {
     struct download *d = malloc(sizeof *d);
@@ -146,7 +146,7 @@ static bool download_begin(int fd_take, uint64_t len, struct http_source *ret)
     return true;
 }
 
-/* The file as it stands on the disk: what is open stays readable when a trim removes it. */
+/* Opens the file on the disk: an open file stays readable when a trim removes it. */
 static int snapshot_open(const struct server *s, uint64_t index, uint64_t *ret_len)
 {
     char path[PATH_MAX];
@@ -175,7 +175,7 @@ static void snapshot_give(struct backup *b, uint64_t index)
             close(fd);
         }
         backup_count_error(b);
-        backup_fail(b, 500, "The snapshot was taken but cannot be read");
+        backup_fail(b, 500, "The snapshot was taken, but cannot be read");
         return;
     }
     http_response_init(&response);
@@ -243,7 +243,7 @@ static void restore_look(struct backup *b)
     backup_done(b, &response);
 }
 
-/* What the file is worth: 0, or a status and why. */
+/* Checks and proposes the file: 0, or a status and why. */
 static unsigned restore_submit(struct backup *b, struct slice file, const char **ret_why)
 {
     struct slice content;
@@ -255,7 +255,7 @@ static unsigned restore_submit(struct backup *b, struct slice file, const char *
     case 0:
         return 0;
     case CONCLAVE_ECORRUPT:
-        *ret_why = "This is no whole snapshot of this program, as the command snapshot gives it";
+        *ret_why = "This is not a complete snapshot from this program's command snapshot";
         return 400;
     case CONCLAVE_ETOOBIG:
         *ret_why = "The snapshot is too large";
@@ -264,7 +264,7 @@ static unsigned restore_submit(struct backup *b, struct slice file, const char *
         *ret_why = "Out of memory";
         return 500;
     default:
-        *ret_why = "The log does not take it";
+        *ret_why = "The log does not accept it";
         return 500;
     }
 }
@@ -292,11 +292,11 @@ static void backup_wait(struct backup *b, enum backup_kind kind, const struct ht
     b->next_ms[kind] = b->began_ms + b->view->options->backup_interval_ms;
     response->later = true;
     if (uv_timer_start(&b->timer, backup_look, 0, LOOK_MS) != 0) {
-        abort(); /* only for a handle that is closing */
+        abort(); /* fails only for a handle that is closing */
     }
 }
 
-/* Why it may not be carried out now: 0, or a status. */
+/* Why the command may not run now: 0, or a status. */
 static unsigned backup_refuse(struct backup *b, enum backup_kind kind,
                               const struct http_request *request, const char **ret_why)
 {
@@ -316,7 +316,7 @@ static unsigned backup_refuse(struct backup *b, enum backup_kind kind,
     if (b->waiting != NULL || backup_now_ms(b) < b->next_ms[kind]) {
         *(kind == BACKUP_SNAPSHOT ? &m->snapshot_rate_limited_count
                                   : &m->restore_rate_limited_count) += 1;
-        *ret_why = "Too soon after the one before: see admin.rateLimiterIntervalInMS";
+        *ret_why = "Too soon after the last one: see admin.rateLimiterIntervalInMS";
         return 429;
     }
     return 0;
@@ -368,11 +368,11 @@ bool backup_answer(struct backup *b, const char *name, const struct http_request
     if (strcmp(request->method, COMMANDS[kind].method) != 0) {
         response->status = 405;
         response->allow = COMMANDS[kind].method;
-        buf_append_str(&response->body, "this command has another method\n");
+        buf_append_str(&response->body, "this command needs another method\n");
         return true;
     }
     if (!view_serving(b->view)) {
-        backup_tell_failure(kind, 200, TEXT_NOT_SERVING, response); /* 200: as all commands */
+        backup_tell_failure(kind, 200, TEXT_NOT_SERVING, response); /* 200, as for all commands */
         return true;
     }
     unsigned status = backup_refuse(b, kind, request, &why);

@@ -1,12 +1,12 @@
 /*
- * The AdminServer's commands snapshot and restore: the newest state as a file, and back. Both off unless the
- * configuration says otherwise, for admitted identities only (http_login.h), each once in an interval, one at a time.
+ * The AdminServer's commands snapshot and restore: download the newest state as a file, and upload it again. Both are
+ * off by default, and only for admitted identities (http_login.h); each runs once per interval, one at a time.
  *
- *   GET  snapshot[?streaming=false]   takes a snapshot; the file, or without streaming what it is called
- *   POST restore                      takes such a file; done when the replacement has come through the log
+ *   GET  snapshot[?streaming=false]   takes a snapshot; the answer is the file, or without streaming its name
+ *   POST restore                      uploads such a file; answered when the replacement was applied from the log
  *
- * Limits: a file that is taken back has at most RESTORE_MAX bytes, and is in memory. Reading a file to send it is work of
- * the loop's thread; what was just written is in the kernel's memory.
+ * Limits: an uploaded file has at most RESTORE_MAX bytes, and is in memory as a whole. The loop's thread reads the file
+ * that is sent; a file that was just written is still in the kernel's memory.
  */
 #ifndef ADMIN_HTTP_SNAPSHOT_ROUTE_H
 #define ADMIN_HTTP_SNAPSHOT_ROUTE_H
@@ -21,17 +21,17 @@ enum { RESTORE_MAX = 400 << 20 };
 
 struct backup;
 
-/* NULL when memory is out. Borrows both. */
+/* NULL: out of memory. Borrows both. */
 struct backup *backup_create(uv_loop_t *loop, struct view *v, struct admission *admission);
 
-/* Whether a command of this name is one of the two, by any of its names; answers it, perhaps later. */
+/* Whether this is one of the two commands, by any of its names; if so answers it, perhaps later. */
 bool backup_answer(struct backup *b, const char *name, const struct http_request *request,
                    struct http_response *response);
 
-/* Gives up what waits: it is answered. */
+/* Cancels a waiting command: it is answered. */
 void backup_cancel(struct backup *b);
 
-/* Cancels, frees b and calls cb from the loop. Takes NULL without a call. */
+/* Cancels, frees b and calls cb from the loop. NULL does nothing. */
 void backup_close(struct backup *b, void (*cb)(void *ctx), void *ctx);
 
 #endif

@@ -13,21 +13,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One that waits for its proof. */
+/* A request that waits for its proof. */
 struct token_question {
     struct list link; /* in tokens.waiting, oldest first */
     struct confirmation confirmation;
     struct tokens *tokens;
-    struct http_exchange
-        *exchange; /* NULL: it was asked just now, and may still be answered at once */
-    struct http_response *response; /* then */
+    struct http_exchange *exchange; /* NULL: the request just came, and may be answered at once */
+    struct http_response *response; /* used while exchange is NULL */
     int64_t deadline_ms;
     int64_t token;
     char path[];
 };
 
 struct tokens {
-    uv_timer_t timer; /* runs while somebody waits */
+    uv_timer_t timer; /* runs while a request waits */
     struct view *view;
     struct list waiting;
     void (*closed)(void *ctx);
@@ -61,7 +60,7 @@ static void tokens_refuse(struct http_response *response, unsigned status, const
     put_json(response, &json);
 }
 
-/* Tokens of one ensemble say nothing about those of another. */
+/* The answer names the ensemble, because tokens of different ensembles cannot be compared. */
 static void put_ensemble(struct json *json, struct server *s)
 {
     const struct replication *log = replica_log(server_node(s));
@@ -69,7 +68,7 @@ static void put_ensemble(struct json *json, struct server *s)
     char text[2 * sizeof cluster + 1];
     json_key(json, "ensemble");
     if (log == NULL) {
-        json_null(json); /* its folder is being opened again */
+        json_null(json); /* the folder is being opened again */
         return;
     }
     replication_cluster(log, cluster);
@@ -79,7 +78,7 @@ static void put_ensemble(struct json *json, struct server *s)
     json_string(json, text);
 }
 
-/* What is applied here is the newest there is. */
+/* The applied state is proved to be the newest: answers. */
 static void question_answer(struct token_question *q, struct http_response *response)
 {
     struct server *server = q->tokens->view->server;
@@ -156,7 +155,7 @@ static void tokens_on_timer(uv_timer_t *timer)
     struct tokens *t = timer->data;
     struct token_question *q;
     while ((q = tokens_oldest(t)) != NULL && q->deadline_ms <= tokens_now_ms(t)) {
-        question_fail(q, "no quorum has answered in time");
+        question_fail(q, "no quorum answered in time");
     }
 }
 
@@ -197,7 +196,7 @@ static void question_ask(struct tokens *t, const char *path, int64_t token,
     list_push_back(&t->waiting, &q->link);
     if (!uv_is_active((uv_handle_t *)&t->timer) &&
         uv_timer_start(&t->timer, tokens_on_timer, LOOK_MS, LOOK_MS) != 0) {
-        abort(); /* only for a handle that is closing */
+        abort(); /* fails only for a handle that is closing */
     }
 }
 
@@ -208,7 +207,7 @@ bool tokens_answer(struct tokens *t, const struct http_request *request,
         return false;
     }
     if ((server_service(t->view->server)->command_options & COMMAND_FENCING) == 0) {
-        tokens_refuse(response, 404, "this server does not fence: set fencing.enabled=yes");
+        tokens_refuse(response, 404, "fencing is off on this server: set fencing.enabled=yes");
         return true;
     }
     const char *path = http_argument(request, "path");
@@ -216,7 +215,7 @@ bool tokens_answer(struct tokens *t, const struct http_request *request,
     int64_t token;
     if (path == NULL || !path_valid(slice_str(path)) || text == NULL ||
         !java_number_parse(slice_str(text), &token)) {
-        tokens_refuse(response, 400, "the question is /fence?path=PATH&token=N");
+        tokens_refuse(response, 400, "use /fence?path=PATH&token=N");
     } else if (!view_serving(t->view)) {
         tokens_refuse(response, 503, TEXT_NOT_SERVING);
     } else {
@@ -236,7 +235,7 @@ struct tokens *tokens_create(uv_loop_t *loop, struct view *v)
     t->view = v;
     list_init(&t->waiting);
     if (uv_timer_init(loop, &t->timer) != 0) {
-        abort(); /* it cannot fail */
+        abort(); /* cannot fail */
     }
     t->timer.data = t;
     return t;

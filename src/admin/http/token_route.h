@@ -1,11 +1,11 @@
 /*
- * GET /fence?path=PATH&token=N: whether N is still the newest token of the lock or election at PATH, for a resource that
- * keeps none of its own. 200: it is, 409: it is not; both only after a quorum has proved, since the question came, that
- * what this server knows is the newest there is. 503: no proof came in TOKEN_WAIT_MS. 400: no such question. Without
- * fencing.enabled there is nothing here.
+ * GET /fence?path=PATH&token=N: whether N is still the newest token of the lock or election at PATH, for resources that
+ * remember no token. 200: yes, 409: no; both only after a quorum has proved, since the request came, that this server's
+ * state is the newest. 503: no proof came within TOKEN_WAIT_MS. 400: malformed. Without fencing.enabled the route does
+ * not exist.
  *
- * Limits: as many questions at a time as the port has connections. Of a path that nothing is bound to all children are
- * looked at.
+ * Limits: as many waiting requests as the port has connections. If nothing is bound to the path, all its children are
+ * searched.
  */
 #ifndef ADMIN_HTTP_TOKEN_ROUTE_H
 #define ADMIN_HTTP_TOKEN_ROUTE_H
@@ -19,17 +19,17 @@ enum { TOKEN_WAIT_MS = 5000 };
 
 struct tokens;
 
-/* NULL when memory is out. Borrows v. */
+/* NULL: out of memory. Borrows v. */
 struct tokens *tokens_create(uv_loop_t *loop, struct view *v);
 
-/* Whether a request is for it; answers it, perhaps later. */
+/* Whether the request is for this route; if so answers it, perhaps later. */
 bool tokens_answer(struct tokens *t, const struct http_request *request,
                    struct http_response *response);
 
-/* Gives up what waits: it is answered. */
+/* Cancels waiting requests: they are answered. */
 void tokens_cancel(struct tokens *t);
 
-/* Cancels, frees t and calls cb from the loop. Takes NULL without a call. */
+/* Cancels, frees t and calls cb from the loop. NULL does nothing. */
 void tokens_close(struct tokens *t, void (*cb)(void *ctx), void *ctx);
 
 #endif

@@ -12,7 +12,7 @@
 
 static const char NAME[] = "transfer";
 
-/* 0 and *ret, 0: anybody; or a status and why. */
+/* 0 and *ret (0: any voter); or a status and why. */
 static unsigned read_target(const struct view *v, const char *argument, uint64_t *ret,
                             const char **ret_why)
 {
@@ -56,8 +56,8 @@ static unsigned transfer_begin(struct transfer *t, const struct http_request *re
     log_warn("admin", NAME, "result=%s peer=%s to=%llu", rc == 0 ? "begun" : conclave_errname(rc),
              request->peer, (unsigned long long)to);
     if (rc != 0) {
-        *ret_why = rc == CONCLAVE_EINVAL ? "It leads already, or is no voter"
-                                         : "Nobody can take over now, or nobody leads";
+        *ret_why = rc == CONCLAVE_EINVAL ? "This member already leads, or is not a voter"
+                                         : "No voter can take over now, or there is no leader";
         return 409;
     }
     return 0;
@@ -73,7 +73,7 @@ bool transfer_answer(struct transfer *t, const struct http_request *request,
     if (strcmp(request->method, "POST") != 0) {
         response->status = 405;
         response->allow = "POST";
-        buf_append_str(&response->body, "this command has another method\n");
+        buf_append_str(&response->body, "this command needs another method\n");
         return true;
     }
     response->content_type = "application/json;charset=utf-8";

@@ -1,7 +1,7 @@
 /*
- * POST /members/transfer, with the argument `to`, the member that shall lead; without it the most up-to-date voter.
- * For admitted identities only (http_login.h). Any member takes it: who does not lead tells the leader. The answer says
- * that the hand-over was begun, not that it is done: see who leads.
+ * POST /members/transfer, with the argument `to`, the next leader; without it the most up-to-date voter. Only for
+ * admitted identities (http_login.h). Any member accepts it: a follower asks the leader. The answer says only that the
+ * hand-over has begun: check afterwards which member leads.
  */
 #ifndef ADMIN_HTTP_TRANSFER_ROUTE_H
 #define ADMIN_HTTP_TRANSFER_ROUTE_H
@@ -14,7 +14,7 @@ struct transfer {
     struct admission *admission; /* likewise */
 };
 
-/* Whether a request is for it; answers it. */
+/* Whether the request is for this route; if so answers it. */
 bool transfer_answer(struct transfer *t, const struct http_request *request,
                      struct http_response *response);
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    GATHER_MAX = 256 << 10, /* bytes that do not wait for the end of the turn */
+    GATHER_MAX = 256 << 10, /* with so many bytes, lines do not wait for the end of the turn */
     MODE_PRIVATE = 0640,
 };
 
@@ -22,16 +22,16 @@ struct audit_log {
     bool own_fd;
     const struct clock_source *clock;
     struct buf lines;
-    char *user; /* who runs the server */
+    char *user; /* the user that runs the server */
     bool losing;
     uint64_t lost;
 };
 
-/* What one line says. */
+/* The fields of one line. */
 struct entry {
     const char *session; /* NULL: none */
     struct wire_vector ids;
-    const char *user; /* instead of ids */
+    const char *user; /* used instead of ids */
     const char *host;
     const char *operation;
     struct slice path;
@@ -158,7 +158,7 @@ static void append_field(struct buf *out, size_t start, const char *key, struct 
     append_clean(out, value);
 }
 
-/* A digest's user is what stands before the colon; a superuser's mark has no name. */
+/* A digest's user is the part before the colon; the mark of a superuser has no name. */
 static struct slice user_of(const struct wire_id *id)
 {
     const uint8_t *colon = NULL;
@@ -187,7 +187,7 @@ static void append_users(struct buf *out, struct wire_vector ids)
     }
 }
 
-/* scheme:id:perms, one behind the other without a gap, as ZKUtil.aclToString. */
+/* scheme:id:perms of all entries without separators, as ZKUtil.aclToString. */
 static void append_acl(struct buf *out, struct wire_vector acl)
 {
     static const char letters[] = "rwcda";
@@ -258,7 +258,7 @@ static void audit_line(struct audit_log *a, const struct entry *e)
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-/* CreateMode's names. */
+/* The names of CreateMode. */
 static const char *mode_name(int32_t flags)
 {
     static const char *const names[] = {
@@ -331,7 +331,7 @@ static int read_set_acl(struct wire_reader *r, struct entry *ret)
     return rc;
 }
 
-/* In a multi only; it has no line. */
+/* A check occurs only in a multi, and has no line. */
 static int read_check(struct wire_reader *r, struct entry *ret)
 {
     struct wire_check_version_request record;
@@ -356,8 +356,7 @@ static int read_spent(struct wire_reader *r, struct entry *ret)
     return rc;
 }
 
-/* Reads a request into an entry: operation, path, mode, acl. An error leaves what could not be
- * read out. */
+/* Reads a request into an entry: operation, path, mode, ACL. On an error, unread fields stay empty. */
 struct audit_reading {
     int32_t type;
     int (*read)(struct wire_reader *r, struct entry *ret);
@@ -381,7 +380,7 @@ static const struct audit_reading *reading_find(int32_t type)
     return NULL;
 }
 
-/* The result of a write, read past; of a create it gives the path, which may have got a number. */
+/* Skips the result of a write; for a create it takes the path, which may have got a sequence number. */
 static int read_result(int32_t type, struct wire_reader *r, struct entry *entry)
 {
     struct wire_create_response created;
@@ -408,7 +407,7 @@ static int read_result(int32_t type, struct wire_reader *r, struct entry *entry)
     return rc;
 }
 
-/* Each part of a multi that was carried out has its line; one that was not is one line in all. */
+/* Each part of a successful multi has a line; a failed multi has one line. */
 static void audit_multi(struct audit_log *a, const struct command *command,
                         const struct effects *effects, struct entry *entry)
 {
@@ -423,14 +422,14 @@ static void audit_multi(struct audit_log *a, const struct command *command,
         const struct audit_reading *reading = reading_find(part.type);
         if (reading == NULL || reading->read(&parts, &one) != 0 ||
             read_result(part.type, &results, &one) != 0) {
-            return; /* our own reply: it cannot be */
+            return; /* our own reply cannot be malformed */
         }
         one.result = "success";
         if (one.operation != NULL) {
             audit_line(a, &one);
         }
     }
-    /* The end of the parts was met, or the first result is an error. */
+    /* One line for the multi: its end was not reached, or the first result is an error. */
     if (effects->err != 0 || (effects->reply.len > 0 && !part.done)) {
         entry->operation = "multiOperation";
         entry->result = "failure";
@@ -438,7 +437,7 @@ static void audit_multi(struct audit_log *a, const struct command *command,
     }
 }
 
-/* What went with its session: the server did that. */
+/* The ephemeral nodes that ended with a session: the server deleted them. */
 static void audit_ephemerals(struct audit_log *a, const struct effects *effects,
                              struct entry *entry)
 {

@@ -148,7 +148,7 @@ int digest_id(struct buf *out, const char *algorithm, struct slice user_password
     return rc;
 }
 
-/* In the same time whatever differs. */
+/* Compares in constant time, so that the time does not show how much of a secret is correct. */
 static bool digest_equal(struct slice id, const char *super)
 {
     return id.len == strlen(super) && CRYPTO_memcmp(id.data, super, id.len) == 0;
@@ -200,7 +200,7 @@ int client_ids_add_x509(struct client_ids *i, const char *super, struct slice su
     return client_ids_add(i, slice_str("x509"), subject);
 }
 
-/* Whether any id of the scheme is there. */
+/* Whether the list has an id of the scheme. */
 static bool identity_has_scheme(const struct client_ids *i, struct slice scheme)
 {
     struct wire_vector ids = client_ids_list(i);
@@ -224,7 +224,7 @@ int client_ids_authenticate(struct client_ids *i, const char *host,
         return client_ids_add_digest(i, digest, auth);
     }
     if (slice_equal_str(scheme, "x509") && identity_has_scheme(i, scheme)) {
-        return 0; /* the certificate spoke already; what the request says counts for nothing */
+        return 0; /* the certificate decided already; the request is ignored */
     }
     return CONCLAVE_AUTH_FAILED;
 }

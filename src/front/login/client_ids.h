@@ -1,9 +1,8 @@
 /*
- * Who a connection is: the vector of authenticated ids that is stamped on its writes and checked on
- * its reads. Schemes: ip (known from the start), x509 (the subject of the client's verified certificate,
- * known from the start, too), digest (user:password, no user table: the id is the proof) and sasl
- * (what sasl_login.h found). Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache
- * ZooKeeper 3.9.
+ * The ids of a connection: the vector of authenticated ids that is stamped on its writes and checked on its reads.
+ * Schemes: ip (known from the start), x509 (the subject of the verified client certificate, known from the start, too),
+ * digest (user:password; without a file of users the id itself is the proof) and sasl (from sasl_login.h). Source:
+ * IPAuthenticationProvider, DigestAuthenticationProvider of Apache ZooKeeper 3.9.
  */
 #ifndef FRONT_LOGIN_CLIENT_IDS_H
 #define FRONT_LOGIN_CLIENT_IDS_H
@@ -14,71 +13,71 @@
 /* The server's settings for the scheme digest; strings are borrowed. */
 struct digest_rules {
     const char *super;     /* user:hash of the superuser, or NULL */
-    const char *algorithm; /* of the hash in ids, OpenSSL's name; NULL: SHA1 */
-    bool off;              /* nobody authenticates by digest, and no ACL may name it */
-    bool tls_only;         /* only over TLS: the password comes in clear */
+    const char *algorithm; /* hash in ids, OpenSSL's name; NULL: SHA1 */
+    bool off;              /* clients cannot authenticate by digest, and ACLs cannot use it */
+    bool tls_only;         /* only with TLS, because the password is sent in clear text */
 };
 
 struct client_ids {
     struct buf ids; /* encoded wire_id, bounded */
     int32_t count;
     int64_t count_max;
-    struct account *account; /* charged with their bytes; NULL: nobody counts */
+    struct account *account; /* charged with their bytes; NULL: none */
 };
 
 void client_ids_init(struct client_ids *i, size_t max_bytes, int64_t max_count);
 void client_ids_finish(struct client_ids *i);
 
-/* The ids as a vector; borrows. */
+/* The ids as a vector; borrowed. */
 struct wire_vector client_ids_list(const struct client_ids *i);
 
-/* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG when there are too many or their bytes are, or CONCLAVE_ENOMEM. */
+/* Adds an id, if it is new. 0, CONCLAVE_ETOOBIG (too many ids or bytes) or CONCLAVE_ENOMEM. */
 int client_ids_add(struct client_ids *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
 
 /* The next scheme of a list such as "digest, sasl": true and *ret, false at the end. Consumes *list. */
 bool auth_scheme_next(const char **list, struct slice *ret);
 
-/* Whether the scheme is in such a list. */
+/* Whether such a list has the scheme. */
 bool auth_schemes_have(const char *list, const char *scheme);
 
-/* Whether clients can authenticate by the scheme. */
+/* Whether clients can authenticate by this scheme. */
 bool auth_scheme_known(struct slice scheme);
 
 /* Whether there is an id of one of the schemes in the list. */
 bool client_ids_has_any(const struct client_ids *i, const char *schemes);
 
-/* Whether that id is there. */
+/* Whether this id is there. */
 bool client_ids_has(const struct client_ids *i, struct slice scheme, struct slice id);
 
-/* An auth request; `host` is the peer's address. By digest anybody is whom he names, as nobody's
- * password is known. 0, CONCLAVE_AUTH_FAILED for a scheme that is off, or is not ip or digest, or
- * bytes that are no credentials, or as client_ids_add. */
+/* Carries out an auth request; `host` is the client's address. Digest accepts every user and password, because no list
+ * of users exists here. 0; CONCLAVE_AUTH_FAILED for a scheme that is off or not ip or digest, or for malformed
+ * credentials; or as client_ids_add. */
 int client_ids_authenticate(struct client_ids *i, const char *host,
                             const struct digest_rules *digest, struct slice scheme,
                             struct slice auth) CONCLAVE_MUST_USE;
 
-/* Adds the id of a digest, and the superuser's if it is his. Errors as client_ids_add. */
+/* Adds a digest id, and the superuser's id if it is the superuser's digest. Errors as client_ids_add. */
 int client_ids_add_digest(struct client_ids *i, const struct digest_rules *digest,
                           struct slice user_password) CONCLAVE_MUST_USE;
 
-/* Whose password this is, as far as the superuser goes. */
+/* The result of a check against the superuser. */
 enum digest_super {
-    DIGEST_OTHER, /* another user's */
+    DIGEST_OTHER, /* another user */
     DIGEST_SUPER,
-    DIGEST_WRONG, /* the superuser's name with another password: an ordinary id */
+    DIGEST_WRONG, /* the superuser's name with a wrong password: an ordinary id */
     DIGEST_NO_MEMORY,
 };
 enum digest_super digest_super_is(const struct digest_rules *digest, struct slice user_password);
 
-/* The subject of a verified certificate, as Java prints it; it is the superuser's, too, when it
- * equals `super` (NULL: nobody's does). Errors as client_ids_add. */
+/* Adds the subject of a verified certificate, as Java prints it; and the superuser's id if the subject equals `super`
+ * (NULL: never). Errors as client_ids_add. */
 int client_ids_add_x509(struct client_ids *i, const char *super,
                         struct slice subject) CONCLAVE_MUST_USE;
 
 /* Appends user:base64(hash(user:password)); algorithm as in digest_rules. 0, CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM. */
 int digest_id(struct buf *out, const char *algorithm, struct slice user_password) CONCLAVE_MUST_USE;
 
-/* OpenSSL's name of a hash by any of the names that Java has for it; NULL: unknown. */
+/* OpenSSL's name of a hash, by any of Java's names; NULL: unknown. */
 const char *digest_algorithm_find(const char *name);
 
 #endif

@@ -7,12 +7,12 @@
 
 enum token {
     TOKEN_END,
-    TOKEN_WORD, /* bare or quoted: the text stands in `word` */
+    TOKEN_WORD, /* bare or quoted: the text is in `word` */
     TOKEN_OPEN,
     TOKEN_CLOSE,
     TOKEN_SEMICOLON,
     TOKEN_EQUALS,
-    TOKEN_BAD, /* fault says what */
+    TOKEN_BAD, /* see fault */
 };
 
 struct reader {
@@ -20,12 +20,12 @@ struct reader {
     size_t at;
     unsigned line;
     enum token token;
-    struct buf word; /* of the newest word */
-    struct buf key;  /* an option's, while its value is read */
+    struct buf word; /* the newest word */
+    struct buf key;  /* key of an option, while its value is read */
     const char *problem;
 };
 
-/* A secret may have been in it. */
+/* The buffer may have held a secret. */
 static void jaas_wipe(struct buf *b)
 {
     if (b->data != NULL) {
@@ -83,7 +83,7 @@ static bool is_blank(int ch)
     return ch == ' ' || (ch >= '\t' && ch <= '\r');
 }
 
-/* Blanks and comments. False when a comment does not end. */
+/* Skips blanks and comments. False: a comment does not end. */
 static bool skip(struct reader *r)
 {
     for (;;) {
@@ -102,7 +102,7 @@ static bool skip(struct reader *r)
     }
 }
 
-/* The character that a backslash and what follows it stand for. */
+/* The character for an escape sequence. */
 static int escaped(struct reader *r)
 {
     static const char names[] = "abfnrtv";
@@ -126,7 +126,7 @@ static enum token read_quoted(struct reader *r, int quote)
     assert(ch == quote && r->word.len == 0);
     while ((ch = take(r)) != quote) {
         if (ch == '$' && peek(r, 0) == '{') {
-            return bad(r, "${...} is not replaced here: write the value itself");
+            return bad(r, "${...} is not supported: write the value itself");
         }
         if (ch == '\\') {
             ch = escaped(r);
@@ -150,7 +150,7 @@ static enum token read_bare(struct reader *r)
 {
     while (!ends_word(peek(r, 0))) {
         if (peek(r, 0) == '$' && peek(r, 1) == '{') {
-            return bad(r, "${...} is not replaced here: write the value itself");
+            return bad(r, "${...} is not supported: write the value itself");
         }
         buf_append_u8(&r->word, (uint8_t)take(r));
     }
@@ -168,7 +168,7 @@ static enum token read_token(struct reader *r)
     case -1:
         return TOKEN_END;
     case 0:
-        return bad(r, "holds a NUL byte: this is no configuration");
+        return bad(r, "contains a NUL byte, so it is not a configuration file");
     case '{':
         take(r);
         return TOKEN_OPEN;
@@ -197,7 +197,7 @@ static void next(struct reader *r)
     }
 }
 
-/* Sets the fault unless there is one. */
+/* Sets the fault, unless there is one already. */
 static int jaas_fail(struct reader *r, const char *problem)
 {
     if (!buf_ok(&r->word) || !buf_ok(&r->key)) {
@@ -216,11 +216,11 @@ static int read_option(struct reader *r, const struct jaas_handler *handler)
     const char *key = buf_cstr(&r->key);
     next(r);
     if (r->token != TOKEN_EQUALS) {
-        return jaas_fail(r, "wanted key=value or ; here");
+        return jaas_fail(r, "expected key=value or ;");
     }
     next(r);
     if (r->token != TOKEN_WORD || key == NULL || !buf_ok(&r->word)) {
-        return jaas_fail(r, "a value is missing behind =");
+        return jaas_fail(r, "a value is missing after =");
     }
     int rc = handler == NULL ? 0 : handler->option(handler->ctx, key, (char *)r->word.data);
     next(r);
@@ -241,40 +241,40 @@ static int read_module(struct reader *r, const struct jaas_handler *handler)
         known = known || (buf_ok(&r->word) && strcasecmp((char *)r->word.data, flags[i]) == 0);
     }
     if (!known) {
-        return jaas_fail(r, "wanted required, requisite, sufficient or optional behind the class");
+        return jaas_fail(r, "expected required, requisite, sufficient or optional after the class");
     }
     next(r);
     while (rc == 0 && r->token == TOKEN_WORD) {
         rc = read_option(r, handler);
     }
     if (rc == 0 && r->token != TOKEN_SEMICOLON) {
-        rc = jaas_fail(r, "wanted ; behind the last option of a class");
+        rc = jaas_fail(r, "expected ; after the last option of a class");
     }
     next(r);
     return rc;
 }
 
-/* The word read last is the section's name. */
+/* The last word is the section's name. */
 static int read_section(struct reader *r, const struct jaas_handler *handler)
 {
     int rc = 0;
     assert(r->token == TOKEN_WORD);
     next(r);
     if (r->token != TOKEN_OPEN) {
-        return jaas_fail(r, "wanted { behind a section's name");
+        return jaas_fail(r, "expected { after a section's name");
     }
     next(r);
     while (rc == 0 && r->token == TOKEN_WORD) {
         rc = read_module(r, handler);
     }
     if (rc == 0 && r->token != TOKEN_CLOSE) {
-        return jaas_fail(r, "wanted a class or } here");
+        return jaas_fail(r, "expected a class or }");
     }
     if (rc == 0) {
         next(r);
     }
     if (rc == 0 && r->token != TOKEN_SEMICOLON) {
-        return jaas_fail(r, "wanted ; behind }");
+        return jaas_fail(r, "expected ; after }");
     }
     next(r);
     return rc;
@@ -295,7 +295,7 @@ int jaas_read(struct slice text, const char *section, const struct jaas_handler 
         rc = read_section(&r, wanted ? handler : NULL);
     }
     if (rc == 0 && r.token != TOKEN_END) {
-        rc = jaas_fail(&r, "wanted a section's name here");
+        rc = jaas_fail(&r, "expected a section's name");
     }
     if (rc == 0 && !found) {
         rc = jaas_fail(&r, "has no such section");

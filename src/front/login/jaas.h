@@ -1,11 +1,10 @@
 /*
- * The form of a JAAS login configuration, as far as servers use it:
+ * Parses a JAAS login configuration, as far as servers use it:
  *
  *   Section { module.Class flag key="value" key=value; other.Class flag; };
  *
- * with comments as in Java and with #, and Java's escapes inside of quotes. One section is picked;
- * the rest is only passed over, but must be of this form, too. Limits: no ${properties}.
- * Source: javax.security.auth.login.Configuration.
+ * with comments as in Java and with #, and Java's escapes inside quotes. It reads one section; the rest is skipped, but
+ * must have the same form. Limits: no ${properties}. Source: javax.security.auth.login.Configuration.
  */
 #ifndef FRONT_LOGIN_JAAS_H
 #define FRONT_LOGIN_JAAS_H
@@ -14,7 +13,7 @@
 
 #include <conclave/error.h>
 
-/* What is in the section, in the file's order. Anything but 0 ends the reading. The strings are
+/* Called for the content of the section, in the file's order. A result other than 0 ends the reading. The strings are
  * wiped after the call. */
 struct jaas_handler {
     int (*module)(void *ctx, const char *class_name);
@@ -22,14 +21,14 @@ struct jaas_handler {
     void *ctx;
 };
 
-/* What is wrong: a fixed text that holds nothing of the file. */
+/* The error: a fixed text, without any content of the file. */
 struct jaas_fault {
     unsigned line; /* from 1 */
     const char *text;
 };
 
-/* Reads the section. 0, what a handler returned, CONCLAVE_ENOMEM, or CONCLAVE_EINVAL with
- * *ret_fault: bad form, or no such section. */
+/* Reads the section. 0, the handler's result, CONCLAVE_ENOMEM, or CONCLAVE_EINVAL with *ret_fault: bad form, or no such
+ * section. */
 int jaas_read(struct slice text, const char *section, const struct jaas_handler *handler,
               struct jaas_fault *ret_fault) CONCLAVE_MUST_USE;
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A krb5.conf that cannot be read is found by the first login, with a line of its own: without it
- * there is no default realm, and so no name loses its realm. */
+/* An unreadable krb5.conf is not an error here: the first login logs it. Without the file there is no default realm, so
+ * every name keeps its realm. */
 int kerberos_default_realm(char **ret)
 {
     krb5_context context = NULL;

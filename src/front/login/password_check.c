@@ -15,13 +15,13 @@
 #include <sys/stat.h>
 
 enum {
-    WAITING_MAX = 64, /* passwords that wait for the thread: some seconds of work */
-    NICE = 5,         /* of the thread: consensus goes first */
+    WAITING_MAX = 64, /* waiting passwords: some seconds of work for the thread */
+    NICE = 5,         /* nice value of the thread: consensus goes first */
     FILE_MAX = 1 << 20,
     TEXT_MAX = 512,
 };
 
-/* Whose hash is computed for a name that nobody has, so that time does not tell names. */
+/* For an unknown name this hash is computed, so that the time does not reveal which names exist. */
 #define NOBODY                                                                                     \
     "$scrypt$ln=15,r=8,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
@@ -29,7 +29,7 @@ struct password_checker {
     struct worker worker;
     char *path;
     struct user_file users;
-    uint8_t key[32]; /* of the proofs; this process' own */
+    uint8_t key[32]; /* key of the proofs, random in each process */
     size_t waiting;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -41,7 +41,7 @@ struct password_check {
     verified_fn fn; /* NULL: dropped */
     void *ctx;
     char hash[SCRYPT_TEXT_MAX];
-    bool known; /* the user is there */
+    bool known; /* the user exists */
     uint8_t proof[32];
     int rc;
     size_t name_len;
@@ -100,7 +100,7 @@ static int verifier_read(const char *path, struct user_file *ret, char **ret_tex
     if (ferror(file) || !S_ISREG(st.st_mode)) {
         rc = verifier_fail(ret_text, path, 0, "cannot be read");
     } else if ((st.st_mode & 077) != 0) {
-        rc = verifier_fail(ret_text, path, 0, "others may use it: chmod 600");
+        rc = verifier_fail(ret_text, path, 0, "other users can access it: run chmod 600");
     } else if (!buf_ok(&text)) {
         rc = verifier_fail(ret_text, path, 0, "larger than 1 MiB");
     }
@@ -119,8 +119,7 @@ void password_checker_reload(struct password_checker *v)
     char *text = NULL;
     int rc = verifier_read(v->path, &users, &text);
     if (rc != 0) {
-        log_error("server", "users-not-loaded",
-                  "reason=\"%s\" effect=\"the old users stay in force\"",
+        log_error("server", "users-not-loaded", "reason=\"%s\" effect=\"the old users stay valid\"",
                   text != NULL ? text : conclave_strerror(rc));
         free(text);
         return;
@@ -182,7 +181,7 @@ static void verifier_on_worker_closed(void *ctx)
     verifier_free(ctx);
 }
 
-/* With passwords at the thread the end comes with the last of them. */
+/* If the thread still checks passwords, the last one completes the close. */
 static void verifier_check_over(struct password_checker *v)
 {
     if (v->closed != NULL && v->waiting == 0) {
@@ -220,7 +219,7 @@ static void verification_done(struct worker_job *job)
         memcpy(user->proof, x->proof, sizeof user->proof);
         user->proved = true;
     } else if (x->rc == 0) {
-        x->rc = CONCLAVE_AUTH_FAILED; /* the user is gone, or has another password */
+        x->rc = CONCLAVE_AUTH_FAILED; /* the user was removed or has another password */
     }
     assert(v->waiting > 0);
     v->waiting--;

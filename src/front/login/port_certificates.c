@@ -12,7 +12,7 @@ enum {
     FILES = 4,
 };
 
-/* What tells one content of a file from another. */
+/* Values that change when the content of a file changes. */
 struct stamp {
     dev_t device;
     ino_t inode;
@@ -25,14 +25,15 @@ struct port_certificates {
     struct tls_settings settings;
     const char *files[FILES]; /* NULL: none */
     struct stamp loaded[FILES];
-    struct stamp seen[FILES]; /* at the last look: files are read when they have come to rest */
+    struct stamp
+        seen[FILES]; /* at the last look: files are read only after they have stopped changing */
     port_certificates_fn fn;
     void *ctx;
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
 
-/* A file that is not there is a state like any other. */
+/* A missing file is a state like any other. */
 static void secure_look(const struct port_certificates *s, struct stamp stamps[FILES])
 {
     memset(stamps, 0, FILES * sizeof stamps[0]);
@@ -55,7 +56,7 @@ static bool stamps_equal(const struct stamp a[FILES], const struct stamp b[FILES
 static int secure_load(struct port_certificates *s, char why[TLS_TEXT_MAX])
 {
     struct tls_context *context = NULL;
-    /* Looked at before they are read: a change in between shows at the next look. */
+    /* Look before reading: a change in between shows at the next look. */
     secure_look(s, s->loaded);
     memcpy(s->seen, s->loaded, sizeof s->seen);
     int rc = tls_context_create(&s->settings, &context, why);
@@ -72,7 +73,7 @@ void port_certificates_reload(struct port_certificates *s)
     char why[TLS_TEXT_MAX];
     if (secure_load(s, why) != 0) {
         log_error("server", "certificates-not-loaded",
-                  "reason=\"%s\" effect=\"the old ones stay in force\"", why);
+                  "reason=\"%s\" effect=\"the old certificates stay in use\"", why);
     }
 }
 
@@ -110,7 +111,7 @@ int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings,
         free(s);
         return rc;
     }
-    /* Neither fails: they allocate nothing. */
+    /* Both calls allocate nothing and cannot fail. */
     if (uv_timer_init(loop, &s->timer) != 0 ||
         (watch && uv_timer_start(&s->timer, secure_on_timer, WATCH_MS, WATCH_MS) != 0)) {
         abort();

@@ -1,8 +1,7 @@
 /*
- * The certificates of the client ports: read at the start, again on request, and, when asked for,
- * whenever a file changes. New files count for new connections; those that exist keep what they
- * began with. Files that cannot be used leave the old certificates in force, with a log line, and
- * are tried again when they change.
+ * The certificates of a port: read at the start, again on request, and optionally when a file changes. New files count
+ * for new connections; existing connections keep theirs. If files are unusable, the old certificates stay in use, with
+ * a log line, and the files are tried again when they change.
  */
 #ifndef FRONT_LOGIN_PORT_CERTIFICATES_H
 #define FRONT_LOGIN_PORT_CERTIFICATES_H
@@ -13,13 +12,13 @@
 
 struct port_certificates;
 
-/* Told of each new context, first inside port_certificates_open: share it to keep it. */
+/* Called with each new context, first inside port_certificates_open: share it to keep it. */
 typedef void (*port_certificates_fn)(void *ctx, struct tls_context *context);
 
 /*
- * Reads the files; with `watch` looks at them every two seconds. settings' strings are borrowed
- * until port_certificates_close. 0, or an error with *ret_text (free it): CONCLAVE_EINVAL, CONCLAVE_ENOMEM;
- * then nothing is open.
+ * Reads the files; with `watch` looks at them every two seconds. Borrows the strings of settings until
+ * port_certificates_close. 0, or an error with *ret_text (free it): CONCLAVE_EINVAL, CONCLAVE_ENOMEM; after an error
+ * nothing is open.
  */
 int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch,
                            port_certificates_fn fn, void *ctx, struct port_certificates **ret,
@@ -28,7 +27,7 @@ int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings,
 /* Reads the files now. */
 void port_certificates_reload(struct port_certificates *s);
 
-/* Frees s when the loop has closed its timer, then calls cb. Takes NULL without a call. */
+/* Frees s when the loop has closed its timer, then calls cb. NULL does nothing. */
 void port_certificates_close(struct port_certificates *s, void (*cb)(void *ctx), void *ctx);
 
 #endif

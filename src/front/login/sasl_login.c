@@ -13,28 +13,28 @@
 struct sasl_service {
     const struct sasl_options *options;
     sasl_callback_t callbacks[4];
-    struct cyrus_reason reason; /* of the newest failure */
+    struct cyrus_reason reason; /* reason of the newest failure */
 };
 
 struct sasl_login {
     struct sasl_service *service;
-    sasl_conn_t *conn; /* NULL when the exchange is over */
+    sasl_conn_t *conn; /* NULL: the exchange is over */
     sasl_callback_t callbacks[2];
     struct buf token;
     struct buf id;
 };
 
-/* --- what the library asks -------------------------------------------------------------------- */
+/* --- callbacks of the library ------------------------------------------------------------------ */
 
 struct setting {
     const char *name;
     const char *value;
 };
 
-/* No settings but these are in effect, whatever stands in the system's files. */
+/* Only these settings count; the system's files are ignored. */
 static const struct setting settings[] = {
     {"auxprop_plugin", "conclave"},
-    {"reauth_timeout", "0"}, /* each connection proves itself anew */
+    {"reauth_timeout", "0"}, /* each connection must authenticate */
     {"pwcheck_method", "auxprop"},
 };
 
@@ -61,7 +61,7 @@ static int on_getopt(void *context, const char *plugin, const char *option, cons
     return SASL_OK;
 }
 
-/* Only the module that is needed is loaded. */
+/* Loads only the module of the mechanism. */
 static int on_verify_file(void *context, const char *file, sasl_verify_type_t type)
 {
     const struct sasl_service *s = context;
@@ -74,7 +74,7 @@ static int on_verify_file(void *context, const char *file, sasl_verify_type_t ty
     return SASL_CONTINUE;
 }
 
-/* Who a client is was proved before this is asked; who else it would like to be is not heard. */
+/* The library authenticated the client before this call. A wish to act as another user (authzid) is ignored. */
 static int on_authorize(sasl_conn_t *conn, void *context, const char *wish, unsigned wish_len,
                         const char *identity, unsigned identity_len, const char *realm,
                         unsigned realm_len, struct propctx *properties)
@@ -84,7 +84,7 @@ static int on_authorize(sasl_conn_t *conn, void *context, const char *wish, unsi
 
 /* --- the users as a property plugin ----------------------------------------------------------- */
 
-/* The exchange stands behind the callback of its connection. */
+/* The context of the connection's callback is the exchange. */
 static const struct sasl_login *plugin_login(const sasl_server_params_t *params)
 {
     sasl_callback_ft proc = NULL;
@@ -146,7 +146,7 @@ int sasl_service_open(const struct sasl_options *options, struct sasl_service **
     int rc = sasl_server_init(s->callbacks, NULL);
     if (rc != SASL_OK) {
         free(s);
-        *ret_text = "the library for SASL (libsasl2) does not start";
+        *ret_text = "the SASL library (libsasl2) does not start";
         return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_EUNSUPPORTED;
     }
     bool kerberos = options->mechanism == LOGIN_GSSAPI;
@@ -186,7 +186,7 @@ bool sasl_login_principal_id(const struct sasl_options *o, struct slice principa
     size_t start = out->len;
     buf_append_slice(out, principal);
     if (principal.len == 0 || memchr(principal.data, '\\', principal.len) != NULL) {
-        return false; /* with escapes it has separators that are none */
+        return false; /* an escaped separator would split the name wrongly */
     }
     if (memchr(principal.data, '@', principal.len) == NULL) {
         buf_append_u8(out, '@');
@@ -199,7 +199,7 @@ bool sasl_login_principal_id(const struct sasl_options *o, struct slice principa
     if (!slice_equal_str(p.realm, o->default_realm)) {
         return true;
     }
-    /* The parts stand in out: what is left out is taken from its end backwards. */
+    /* The parts are in out: omitted ones are removed from the end backwards. */
     if (o->remove_realm || p.realm.len == 0) {
         assert(out->len > start + p.realm.len);
         out->len -= p.realm.len + 1;
@@ -255,7 +255,7 @@ void sasl_login_destroy(struct sasl_login *l)
     free(l);
 }
 
-/* Who it is that has proved it. */
+/* Reads the id that the client has proved. */
 static int login_complete(struct sasl_login *l)
 {
     const struct sasl_options *o = l->service->options;
@@ -276,7 +276,7 @@ static int login_answer(struct sasl_login *l, bool first, struct slice token, st
 {
     const char *out = NULL;
     unsigned out_len = 0;
-    /* The server speaks first in DIGEST-MD5: as in Java a token before that is not looked at. */
+    /* In DIGEST-MD5 the server speaks first: as in Java, an earlier token is ignored. */
     if (first && l->service->options->mechanism == LOGIN_DIGEST_MD5) {
         token = SLICE_NULL;
     }

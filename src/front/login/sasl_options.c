@@ -113,9 +113,9 @@ bool sasl_options_is_super(const struct sasl_options *o, struct slice id)
 
 struct jaas_context {
     struct sasl_options *options;
-    bool kerberos;    /* the class read last is Kerberos' */
-    char *principal;  /* its option */
-    const char *text; /* fault found in an option */
+    bool kerberos;    /* the last class was Kerberos' */
+    char *principal;  /* value of its option */
+    const char *text; /* error in an option */
 };
 
 static bool class_is(const char *class_name, const char *wanted)
@@ -130,7 +130,7 @@ static int jaas_fail(struct jaas_context *j, const char *text)
     return CONCLAVE_EINVAL;
 }
 
-/* The first class chooses the mechanism, as the first principal of a Java login does. */
+/* The first class decides the mechanism, like the first principal of a Java login. */
 static int jaas_module(void *ctx, const char *class_name)
 {
     struct jaas_context *j = ctx;
@@ -141,7 +141,7 @@ static int jaas_module(void *ctx, const char *class_name)
     } else if (class_is(class_name, "DigestLoginModule")) {
         mechanism = LOGIN_DIGEST_MD5;
     } else {
-        return jaas_fail(j, "only DigestLoginModule and Krb5LoginModule are known here");
+        return jaas_fail(j, "only DigestLoginModule and Krb5LoginModule are supported");
     }
     if (j->options->mechanism == LOGIN_NONE) {
         j->options->mechanism = mechanism;
@@ -169,7 +169,7 @@ static int jaas_user(struct jaas_context *j, const char *name, const char *passw
                : rc;
 }
 
-/* Options that say how Java logs in have no meaning here. */
+/* Options that only describe how Java logs in have no meaning here. */
 static int jaas_option(void *ctx, const char *key, const char *value)
 {
     struct jaas_context *j = ctx;
@@ -192,7 +192,7 @@ static int jaas_option(void *ctx, const char *key, const char *value)
     return 0;
 }
 
-/* SERVICE/HOST@REALM; the realm is found in the keytab. */
+/* SERVICE/HOST@REALM; the keytab gives the realm. */
 static int jaas_principal(struct jaas_context *j)
 {
     struct principal p;
@@ -249,7 +249,7 @@ int sasl_options_lines(struct sasl_options *o, struct slice text, struct sasl_fa
     unsigned line = 0;
     struct buf copy;
     buf_init(&copy, 0);
-    *ret_fault = (struct sasl_fault){0, "wanted user:password, and no user with two @"};
+    *ret_fault = (struct sasl_fault){0, "expected user:password, and no user with two @"};
     while (rc == 0 && at < text.len) {
         const uint8_t *start = text.data + at;
         const uint8_t *end = memchr(start, '\n', text.len - at);
@@ -272,7 +272,7 @@ int sasl_options_lines(struct sasl_options *o, struct slice text, struct sasl_fa
     }
     buf_finish(&copy);
     if (rc == 0 && o->user_count == 0) {
-        ret_fault->text = "holds no user";
+        ret_fault->text = "contains no user";
         return CONCLAVE_EINVAL;
     }
     o->mechanism = LOGIN_DIGEST_MD5;

@@ -60,7 +60,7 @@ static int users_take_line(struct user_file *u, struct slice line, const char **
     size_t len = line.len - name.len - 1;
     if (colon == NULL || !user_file_name_is_good(name) || len >= sizeof hash ||
         memchr(colon + 1, '\0', len) != NULL) {
-        *ret_why = "wanted NAME:HASH: make the line with conclave users add";
+        *ret_why = "expected NAME:HASH: make the line with conclave users add";
         return CONCLAVE_EINVAL;
     }
     memcpy(hash, colon + 1, len);
@@ -70,7 +70,7 @@ static int users_take_line(struct user_file *u, struct slice line, const char **
         return CONCLAVE_EINVAL;
     }
     if (user_file_find(u, name) != NULL) {
-        *ret_why = "the user has a line already: remove one of the two";
+        *ret_why = "the user has two lines: remove one of them";
         return CONCLAVE_EINVAL;
     }
     return users_add(u, name, hash);

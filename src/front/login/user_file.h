@@ -1,6 +1,6 @@
 /*
- * The users who may authenticate by digest, from a file: a line per user, NAME:HASH, the hash as
- * tls/scrypt.h writes it. Blank lines and lines that begin with # do not count.
+ * The users who may authenticate by digest, from a file with a line per user, NAME:HASH; the hash is in the format of
+ * tls/scrypt.h. Blank lines and lines that begin with # are ignored.
  */
 #ifndef FRONT_LOGIN_USER_FILE_H
 #define FRONT_LOGIN_USER_FILE_H
@@ -16,7 +16,7 @@ enum { USERS_NAME_MAX = 128 };
 struct user {
     char *name;
     char *hash;
-    bool proved; /* somebody had the right password; `proof` tells it from others cheaply */
+    bool proved; /* a client sent the correct password; `proof` recognises it quickly */
     uint8_t proof[32];
 };
 
@@ -25,13 +25,13 @@ struct user_file {
     size_t count;
 };
 
-/* Reads the text of a file. 0; CONCLAVE_EINVAL with the line, from 1, and a fixed text; or
- * CONCLAVE_ENOMEM. After an error there is nothing to finish. */
+/* Parses the text of a file. 0; CONCLAVE_EINVAL with the line, from 1, and a fixed text; or CONCLAVE_ENOMEM. After an
+ * error there is nothing to finish. */
 int user_file_parse(struct slice text, struct user_file *ret, unsigned *ret_line,
                     const char **ret_why) CONCLAVE_MUST_USE;
 void user_file_finish(struct user_file *u);
 
-/* NULL when there is no such user. */
+/* NULL: no such user. */
 struct user *user_file_find(const struct user_file *u, struct slice name);
 
 /* Whether a name is valid in the file and in an ACL. */

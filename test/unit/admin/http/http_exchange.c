@@ -197,7 +197,7 @@ static void test_refusals(void **state)
     struct http_exchange *x = *state;
     assert_string_equal(exchange(x, "nonsense\r\n"),
                         "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n" COMMON
-                        "Content-Length: 16\r\n\r\nthis is no HTTP\n");
+                        "Content-Length: 17\r\n\r\nthis is not HTTP\n");
     assert_int_equal(http_exchange_state(x), HTTP_OVER);
     assert_int_equal(world.asked, 0);
 }

@@ -1,4 +1,5 @@
-/* The file of users: lines that are taken, lines that are refused and where; names. And the hashes that ids of digest have. */
+/* The file of users: lines that are taken, lines that are refused and where; names. And the hashes that ids of digest
+ * have. */
 #include "front/login/user_file.h"
 
 #include "front/login/client_ids.h"
@@ -39,12 +40,12 @@ static void test_refused(void **state)
         unsigned line;
         const char *why;
     } cases[] = {
-        {"anna", 1, "wanted NAME:HASH"},
-        {":" HASH, 1, "wanted NAME:HASH"},
-        {"an na:" HASH, 1, "wanted NAME:HASH"},
+        {"anna", 1, "expected NAME:HASH"},
+        {":" HASH, 1, "expected NAME:HASH"},
+        {"an na:" HASH, 1, "expected NAME:HASH"},
         {"\nanna:password", 2, "not a scrypt hash"},
         {"anna:J7wWwXSJdkUUTCWUW9A1TpGGGqo=", 1, "not a scrypt hash"},
-        {"anna:" HASH "\notto:" HASH "\nanna:" HASH, 3, "has a line already"},
+        {"anna:" HASH "\notto:" HASH "\nanna:" HASH, 3, "has two lines"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct user_file u;
