@@ -1,11 +1,10 @@
 /*
- * The way of entries to the disk: gathered with others in a frame, written and synced on LANE_LOG,
- * then told to the engine. While one write is under way the next entries gather; when none is, the
- * turn's entries go at its end. Term and vote go the same way, in the same order.
+ * The way of entries to the disk: gathered in a frame, written and synced on LANE_LOG, then reported to the engine.
+ * While one write is in progress, the next entries gather; when none is, the entries of a turn are written at its end.
+ * Term and vote go the same way, in the same order.
  *
- * A suffix that a new leader replaces may still be on its way to the disk. It is written all the
- * same, and what replaces it behind it: one append cuts the log and goes on. Only what was not
- * replaced is told to the engine.
+ * A suffix that a new leader replaces may still be in a write. It is written all the same, and its replacement after
+ * it: that append cuts the log and continues. Only entries that were not replaced are reported to the engine.
  */
 #include "replication/running_log.h"
 
@@ -15,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A frame that large is written without waiting for more. */
+/* A frame of this size is written without waiting for more. */
 #define GATHER_BYTES (4u << 20)
-/* Buffers above this are not kept for the next write. */
+/* Larger buffers are not kept for the next write. */
 #define KEEP_BYTES (1u << 20)
 
 struct vote_job {
@@ -25,7 +24,7 @@ struct vote_job {
     struct replication *r;
     uint64_t term;
     uint64_t voted_for;
-    bool joined; /* it may vote from now on */
+    bool joined; /* this server may vote from now on */
     int rv;
 };
 
@@ -99,7 +98,7 @@ static void append_job_recycle(struct replication *r, struct append_job *a)
     r->spare_append = a;
 }
 
-/* Where the entries of the frame stand. */
+/* Records where the entries of the frame are on the disk. */
 static void note_places(struct replication *r, const struct append_job *a, uint64_t last)
 {
     uint64_t at = a->offset + FRAME_HEADER_SIZE;
@@ -119,8 +118,7 @@ static void append_done(struct worker_job *job)
     struct engine_result result;
     list_remove(&a->node);
     if (a->rv != 0) {
-        /* The worker's thread is past its last use of the log: every later job only returns the
-         * error. */
+        /* The log is not used any more: every later job only returns the error. */
         running_log_fail(r, a->rv, error_text_of(&r->journal.problem, a->rv));
     } else if (r->options.sync_time != NULL && r->options.sync) {
         summary_add(r->options.sync_time, (uint64_t)a->sync_us);
@@ -129,7 +127,7 @@ static void append_done(struct worker_job *job)
         if (a->wants_spare) {
             make_spare(r, a->spare_size);
         }
-        append_flush(r); /* the disk works while these are applied */
+        append_flush(r); /* the disk works while these entries are applied */
         if (a->last_good >= a->first_index) {
             note_places(r, a, a->last_good);
             int rv = engine_persisted(r->engine, running_log_now_ms(r), a->last_good, &result);
@@ -141,7 +139,7 @@ static void append_done(struct worker_job *job)
     running_log_job_done(r);
 }
 
-/* Hands what has gathered to the worker. */
+/* Gives the gathered entries to the worker. */
 static void write_gathered(struct replication *r)
 {
     struct append_job *a = r->spare_append;
@@ -201,7 +199,7 @@ int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct sli
         rv = entry_table_push(&r->table, &entry);
     }
     if (rv != 0) {
-        return rv; /* never after append_reserve */
+        return rv; /* cannot happen after append_reserve */
     }
     frame_add(&r->gather, term, kind, payload);
     assert(buf_ok(&r->gather));
@@ -239,7 +237,7 @@ void append_truncated(struct replication *r, uint64_t index)
         buf_reset(&r->gather);
         return;
     }
-    /* What follows begins a frame of its own. */
+    /* The entries that replace the suffix must begin a new frame. */
     uint64_t last_good = index - 1;
     write_gathered(r);
     if (r->error == 0) {
@@ -313,7 +311,7 @@ void append_seal(struct replication *r)
 {
     struct append_job *a = calloc(1, sizeof *a);
     if (a == NULL) {
-        return; /* without a seal the next start only looks more closely */
+        return; /* without a seal the next start only checks more */
     }
     a->r = r;
     a->job.work = seal_work;

@@ -1,7 +1,7 @@
 /*
- * The way of committed entries to the state machine, in the log's order. An entry may be committed
- * while this server's own write of it is under way: a majority has it. After a restart most of the
- * log is read from the disk again, a piece at a time, once a leader has said how much of it counts.
+ * The way of committed entries to the state machine, in the log's order. An entry may be committed while this server
+ * still writes it, because a majority has it. After a restart most of the log is read from the disk again, piece by
+ * piece, once a leader has said how much of it is committed.
  */
 #include "replication/running_log.h"
 
@@ -73,7 +73,7 @@ int apply_next(struct replication *r, const struct skip_entry *entry, uint32_t k
     return rv;
 }
 
-/* Whether applying waits before the next entry. */
+/* Whether apply waits before the next entry, because it may have to be skipped. */
 static bool is_held(struct replication *r, const struct entry_table_entry *entry)
 {
     const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
@@ -91,7 +91,7 @@ static void fetched(struct replication *r, uint64_t peer)
     apply_committed(r);
 }
 
-/* Reads what is committed next, unless that is under way. */
+/* Reads the next committed entries, unless a read is in progress. */
 static void fetch_committed(struct replication *r)
 {
     if (r->fetching || r->closing) {
@@ -107,10 +107,10 @@ void apply_committed(struct replication *r)
 {
     uint64_t before = r->applied;
     if (r->install.state == INSTALL_BEGUN) {
-        return; /* what is committed comes with the snapshot */
+        return; /* the snapshot contains the committed entries */
     }
     if (r->applying) {
-        return; /* called from a callback of the loop below, which goes on by itself */
+        return; /* called from a callback of the loop below, which continues itself */
     }
     r->applying = true;
     while (r->error == 0 && r->applied < engine_commit_index(r->engine)) {

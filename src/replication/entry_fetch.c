@@ -1,7 +1,6 @@
 /*
- * Entries whose bytes are no longer in memory, read from their segments on LANE_READ: for a member
- * that is behind, or for the state machine after a restart. What was read must have the checksum
- * that was noted when the entry was written or recovered.
+ * Reads entries again on LANE_READ that are no longer in memory: for a member that is behind, or for the state machine
+ * after a restart. They must have the checksum that was recorded when the entry was written or recovered.
  */
 #include "replication/running_log.h"
 
@@ -30,7 +29,7 @@ struct fetch_job {
     uint64_t peer;
     uint64_t first;
     size_t n;
-    size_t failed; /* the entry that could not be read */
+    size_t failed; /* index of the entry that could not be read */
     int rv;        /* 0 or a negative errno; -EBADMSG: the checksum differs */
     struct fetched_entry entries[];
 };
@@ -83,7 +82,8 @@ static void fetch_failed(struct replication *r, const struct fetch_job *f)
     int rv;
     if (f->rv == -EBADMSG) {
         rv = error_text_set(&problem, CONCLAVE_ECORRUPT,
-                            "%s is damaged at offset %" PRIu32 ": entry %" PRIu64 " does not check",
+                            "%s is damaged at offset %" PRIu32 ": entry %" PRIu64
+                            " has a wrong checksum",
                             path != NULL ? path : "the log", entry->offset, f->first + f->failed);
     } else {
         rv = error_text_file(&problem, f->rv, "cannot read the log segment", path);
@@ -97,7 +97,7 @@ static void fetch_done(struct worker_job *job)
 {
     struct fetch_job *f = CONTAINER_OF(job, struct fetch_job, job);
     struct replication *r = f->r;
-    /* A file that was given up meanwhile may hold anything by now. */
+    /* A segment that was given up meanwhile may be removed or reused. */
     bool live = f->entries[0].segment >= r->live_segment;
     if (live && f->rv != 0 && r->error == 0 && !r->closing) {
         fetch_failed(r, f);

@@ -15,7 +15,7 @@ static int keep_payload(void *arg, uint64_t index, const struct journal_ref *ref
     return buf_ok(out) ? 0 : CONCLAVE_ENOMEM;
 }
 
-/* The newest configuration, committed or not: it is the one that counts at a start. */
+/* The newest configuration, committed or not, as a start of Raft requires. */
 static int newest_configuration(struct replication *r, const struct journal_contents *c,
                                 const struct snapshot_meta *snapshot, struct buf *out)
 {
@@ -53,7 +53,8 @@ static int append_alone(struct replication *r, uint64_t last,
     return rv;
 }
 
-/* Of the last entry: what an operator compares. The current term may be above it, by elections that brought nothing. */
+/* The term of the last entry, which an operator compares. The current term may be higher after elections without
+ * entries. */
 static uint64_t last_term(const struct journal_contents *c, const struct snapshot_meta *snapshot)
 {
     if (c->count > 0) {
@@ -79,16 +80,16 @@ static int begin(struct replication *r, uint64_t last, uint64_t term, struct sli
     if (self == NULL || r->journal.metadata.joining) {
         return error_text_set(
             problem, CONCLAVE_EINVAL,
-            "ensemble.alone: the log in %s is not that of a member that has its data",
+            "ensemble.alone: the log in %s does not belong to a member that has its data",
             r->folder.dir);
     }
     if (last != r->options.alone) {
         return error_text_set(
             problem, CONCLAVE_EINVAL,
             "ensemble.alone: the log in %s ends at index %" PRIu64 " in term %" PRIu64
-            ", with %zu members. To go on from there without the others, whatever they have beyond "
-            "it, start this server once with --ensemble.alone %" PRIu64
-            "; to start it as a member leave the key out",
+            ", with %zu members. To continue from there without the others and lose what only they have, "
+            "start this server once with --ensemble.alone %" PRIu64
+            "; to start it as a member, leave the key out",
             r->folder.dir, last, term, n, last);
     }
     rv = append_alone(r, last, self);

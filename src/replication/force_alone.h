@@ -1,10 +1,10 @@
 /*
- * Going on as the only member with what this server has, because the others are lost for good and no majority will
- * ever be there again. Asked for by an operator, for one start, with the index of the log's last entry: so it is
- * about this log, and left in a configuration it does nothing the next time but refuse.
+ * Continues as the only member with the data of this server, because the others are lost for good and there will never
+ * be a majority again. An operator asks for it, for one start, with the index of the log's last entry: so the request
+ * is for this log, and if it stays in a configuration, it only prevents the next start.
  *
- * What the others had acknowledged and this server does not have is lost. With two voters there is no such thing: each
- * entry that was acknowledged is on both. Nobody else may go on from another copy.
+ * Entries that the others acknowledged and this server does not have are lost. With two voters there are none: each
+ * acknowledged entry is on both. No other server may continue from another copy.
  */
 #ifndef REPLICATION_FORCE_ALONE_H
 #define REPLICATION_FORCE_ALONE_H
@@ -15,9 +15,9 @@
 
 struct replication;
 
-/* The log that was recovered gets a configuration with only this server, in a new term; nothing when it has one
- * already. snapshot is the one that the log goes on from, or NULL. *ret_changed: the log must be read again. 0,
- * CONCLAVE_EINVAL (it ends elsewhere, or this server is no member), or as journal_append. */
+/* Appends a configuration with only this server to the recovered log, in a new term; does nothing if it has one
+ * already. snapshot is the one before the log, or NULL. *ret_changed: the log must be read again. 0, CONCLAVE_EINVAL
+ * (the log ends elsewhere, or this server is not a member), or as journal_append. */
 int force_alone_begin(struct replication *r, const struct journal_contents *c,
                       const struct snapshot_meta *snapshot, bool *ret_changed,
                       struct error_text *problem) CONCLAVE_MUST_USE;

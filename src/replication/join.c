@@ -1,4 +1,4 @@
-/* Both sides of joining: who was silent, and the leader that lets it take part. */
+/* Both sides of joining: the silent server, and the leader that admits it. */
 #include "replication/join.h"
 
 #include "base/map.h"
@@ -30,7 +30,7 @@ static void join_send_note(struct replication *r, uint64_t to, enum log_message_
     send_queue_send(r, to, &bytes);
 }
 
-/* Who was silent. */
+/* On the silent server. */
 
 bool join_silences(struct replication *r, uint64_t from, const struct log_message *m)
 {
@@ -52,7 +52,7 @@ void join_written(struct replication *r)
     running_log_note(r, false, "joined", "last_index=%" PRIu64, running_log_last_index(r));
 }
 
-/* The leader. */
+/* On the leader. */
 
 static struct join_ask *find_ask(struct join *j, uint64_t from)
 {
@@ -87,7 +87,7 @@ static void asked(struct replication *r, uint64_t from, uint64_t number)
     }
     struct join_ask *ask = find_ask(j, from);
     if (ask == NULL) {
-        return; /* it asks again */
+        return; /* it will ask again */
     }
     if (ask->number != number) {
         buf_init(&nothing, 0);

@@ -1,15 +1,15 @@
 /*
- * Servers that may have forgotten what they promised: new ones, and those whose folder is empty
- * again. Such a one may have acknowledged entries and given votes in an earlier life, and somebody may
- * still count on them. So it keeps silent, until nobody can:
+ * Servers that may have forgotten their promises: new ones, and those whose folder is empty again. In an earlier life
+ * such a server may have acknowledged entries and given votes, and another server may still count on them. So it stays
+ * silent until none can:
  *
- *   SILENT: hears a leader → JOIN to it → the leader proposes an entry, and when that is committed,
- *           which it is without the silent one → JOIN_OK(index)
- *   → takes part, without a vote, until it has everything up to index → may vote, durably
+ *   SILENT: hears a leader → JOIN to it → the leader proposes an entry, and when that is committed
+ *           (which needs no vote of the silent server) → JOIN_OK(index)
+ *   → takes part, without a vote, until it has all entries up to index → may vote, durably
  *
- * Whoever still counts on the earlier life lacks that entry, and a majority that has it does not vote
- * for him; entries from before are on that majority, too. A restart in between begins anew. Limit: in
- * an ensemble of two nothing is committed without the other.
+ * A candidate that still counts on the earlier life lacks that entry, and the majority that has it does not vote for
+ * the candidate. Earlier entries are on that majority, too. A restart in between starts again. Limit: in an ensemble of
+ * two nothing is committed without the other server.
  */
 #ifndef REPLICATION_JOIN_H
 #define REPLICATION_JOIN_H
@@ -21,29 +21,29 @@
 
 struct replication;
 
-/* Somebody who asked this leader. */
+/* A server that asked this leader. */
 struct join_ask {
     uint64_t from;
-    uint64_t number; /* of the asking server's life */
-    uint64_t index;  /* of the entry that was proposed for it */
+    uint64_t number; /* number of the asking server's life */
+    uint64_t index;  /* index of the entry that was proposed for it */
 };
 
 struct join {
     bool silent;
-    uint64_t number; /* of this life */
-    uint64_t index;  /* what this server must have before it votes */
-    bool writing;    /* that it may vote is on its way to the disk */
-    uint64_t term;   /* of the asks */
+    uint64_t number; /* number of this life */
+    uint64_t index;  /* this server must have all entries up to it before it votes */
+    bool writing;    /* the permission to vote is being written */
+    uint64_t term;   /* the term in which the asks came */
     struct join_ask *asks;
     size_t n_asks;
     size_t cap_asks;
 };
 
-/* After recovery: r->voting says how it is. */
+/* Call it after recovery: r->voting says whether this server may vote. */
 void join_init(struct replication *r);
 void join_finish(struct replication *r);
 
-/* Whether the message must be ignored. Asks its sender when that may be a leader. */
+/* Whether the message must be ignored. If its sender may be a leader, asks it. */
 bool join_silences(struct replication *r, uint64_t from, const struct log_message *m);
 
 /* MESSAGE_JOIN, MESSAGE_JOIN_OK. */
@@ -52,7 +52,7 @@ void join_receive(struct replication *r, uint64_t from, const struct log_message
 /* At the end of each turn. */
 void join_turn(struct replication *r);
 
-/* That this server may vote is durable. */
+/* The permission to vote is durable. */
 void join_written(struct replication *r);
 
 #endif

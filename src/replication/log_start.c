@@ -1,10 +1,8 @@
 /*
- * The start: folder, log, snapshot, engine, replay. Reads everything, decides what it means, and
- * touches nothing when it is damaged.
+ * The start: folder, log, snapshot, engine, replay. Reads everything and decides; changes nothing in a damaged folder.
  *
- * Which snapshot: the newest that checks and from which the log goes on without a gap. An older one
- * than the newest is used with a warning; none at all only when the log is whole from its first
- * entry.
+ * Which snapshot: the newest one with correct checksums from which the log continues without a gap. An older one is
+ * used with a warning; none at all only if the log is complete from its first entry.
  */
 #include "replication/running_log.h"
 
@@ -17,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hands the log's problem over. */
+/* Moves the log's error text to `problem`. */
 static int journal_problem(struct replication *r, int rv, struct error_text *problem)
 {
     error_text_finish(problem);
@@ -50,7 +48,7 @@ static int remove_snapshots(struct replication *r, struct error_text *problem)
     return rv;
 }
 
-/* The first configuration: the same on every founder. */
+/* The first configuration, which is the same on every founder. */
 static int encode_founders(const struct replication *r, uint64_t server_id, struct buf *out)
 {
     const struct replication_options *o = &r->options;
@@ -58,8 +56,8 @@ static int encode_founders(const struct replication *r, uint64_t server_id, stru
                                : configuration_encode(o->founders, o->n_founders, out);
 }
 
-/* A log of one entry, the configuration, or of none for who joins; whatever an interrupted first
- * start left is removed. */
+/* Creates a log of one entry, the configuration, or without entries for a server that joins. First removes what an
+ * interrupted first start left. */
 static int first_start(struct replication *r, uint64_t server_id, struct error_text *problem)
 {
     struct buf configuration;
@@ -101,7 +99,7 @@ static void note_tail(struct replication *r, const struct journal_contents *c, b
     if (c->cut_bytes > 0) {
         running_log_note(r, true, "log_cut",
                          "segment=%" PRIu64 " offset=%" PRIu64 " last_index=%" PRIu64
-                         " reason=\"the last write is not whole\"",
+                         " reason=\"the last write is incomplete\"",
                          c->cut_segment, c->cut_offset, c->first_index + c->count - 1);
     }
     if (!c->sealed && !fresh) {
@@ -111,8 +109,8 @@ static void note_tail(struct replication *r, const struct journal_contents *c, b
     }
 }
 
-/* The log ends before a durable snapshot: what was acknowledged in between is lost. Without syncs that
- * may happen, and nothing was promised: then the log is believed. */
+/* The log ends before a durable snapshot, so acknowledged entries are lost. Without syncs that can happen and is
+ * allowed: then the log counts. */
 static int log_is_short(struct replication *r, uint64_t snapshot, uint64_t last,
                         struct error_text *problem)
 {
@@ -124,7 +122,7 @@ static int log_is_short(struct replication *r, uint64_t snapshot, uint64_t last,
     return r->options.sync ? rv : 0;
 }
 
-/* Opens the newest snapshot that serves. *ret_found false when there is none and none is needed. */
+/* Opens the newest usable snapshot. *ret_found is false if there is none and none is needed. */
 static int choose_snapshot(struct replication *r, const struct journal_contents *c,
                            struct snapshot_reader *reader, bool *ret_found,
                            struct error_text *problem)
@@ -149,7 +147,7 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
         if (indexes[i] + 1 < c->first_index) {
             error_text_set(problem, CONCLAVE_ECORRUPT,
                            "the snapshot of index %" PRIu64
-                           " does not fit the log, which has %" PRIu64 " to %" PRIu64,
+                           " does not fit the log, which has the entries %" PRIu64 " to %" PRIu64,
                            indexes[i], c->first_index, last);
         } else if (snapshot_reader_open(reader, r->ops, r->folder.dir, indexes[i],
                                         r->folder.marker.cluster, problem) == 0) {
@@ -185,7 +183,7 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
         char *why = error_text_take(problem, CONCLAVE_ECORRUPT);
         rv = error_text_set(
             problem, CONCLAVE_ECORRUPT,
-            "no usable snapshot in %s/snapshot, and the log begins only at index %" PRIu64
+            "there is no usable snapshot in %s/snapshot, and the log begins only at index %" PRIu64
             "%s%s. Restore the folder from a backup",
             r->folder.dir, c->first_index, n > 0 ? ": " : "", n > 0 && why != NULL ? why : "");
         free(why);
@@ -193,8 +191,8 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
     return rv;
 }
 
-/* The index of the second newest snapshot that checks, 0 without one: with two that know what a
- * piece of the log says, one of them may still be damaged later. */
+/* The index of the second newest good snapshot; 0: none. If two snapshots contain a piece of the log, one of them may
+ * still become damaged. */
 static uint64_t covered_index(void *ctx)
 {
     struct replication *r = ctx;
@@ -226,11 +224,11 @@ static void note_left_out(void *ctx, const struct journal_damage *damage)
                      damage->segment, damage->offset, damage->what);
 }
 
-/* The payloads of configurations, which the engine wants to see at the start. */
+/* The payloads of configurations, which the engine needs at the start. */
 struct start_entries {
     const struct journal_contents *contents;
-    struct buf bytes; /* all of them, one after the other */
-    size_t at;        /* of the next one in bytes */
+    struct buf bytes; /* all payloads, one after the other */
+    size_t at;        /* offset of the next one */
 };
 
 static int collect_configuration(void *arg, uint64_t index, const struct journal_ref *ref,
@@ -274,7 +272,7 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
         }
         if (rv == 0 && c->refs[i].term > start.term) {
             rv = error_text_set(problem, CONCLAVE_ECORRUPT,
-                                "%s/" METADATA_FILE " says term %" PRIu64
+                                "%s/" METADATA_FILE " has term %" PRIu64
                                 ", but the log has an entry of term %" PRIu64,
                                 r->folder.dir, start.term, c->refs[i].term);
         }
@@ -284,7 +282,7 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
     }
     buf_finish(&entries.bytes);
     if (rv == 0) {
-        r->applying = true; /* replay applies what is committed */
+        r->applying = true; /* replay applies the committed entries */
         carry_out_members(r);
         carry_out(r, rv, &result, NULL);
         r->applying = false;
@@ -299,7 +297,7 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
     return rv;
 }
 
-/* What stands on the disk goes into the table, without the payloads. */
+/* Fills the table with the entries on the disk, without their payloads. */
 static int fill_table(struct replication *r, const struct journal_contents *c)
 {
     entry_table_reset(&r->table, c->first_index);
@@ -344,7 +342,7 @@ static int restore(struct replication *r, struct snapshot_reader *reader,
                                buf_slice(&reader->meta.configuration));
 }
 
-/* Applies what is committed: all of it when this server is the only voter. */
+/* Applies the committed entries: all of them if this server is the only voter. */
 static int replay_committed(struct replication *r, struct journal_contents *c)
 {
     uint64_t commit = engine_commit_index(r->engine);
@@ -367,7 +365,7 @@ static int replay_committed(struct replication *r, struct journal_contents *c)
     return rv != 0 ? rv : r->error;
 }
 
-/* Restores, starts the engine and applies what is committed. */
+/* Restores the snapshot, starts the engine and applies the committed entries. */
 static int replay(struct replication *r, struct journal_contents *c, struct snapshot_reader *reader,
                   bool found, bool fresh, struct error_text *problem)
 {
@@ -402,9 +400,8 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
     return rv;
 }
 
-/* Names that were found may not be durable yet: the last run may have been killed between a
- * rename and the sync of its folder. What a start builds on must not be taken back by a later
- * power cut. */
+/* Makes file names durable: the last run may have been killed between a rename and the sync of its folder. A later
+ * power cut must not take back a file that this start relies on. */
 static int settle_names(struct replication *r, struct error_text *problem)
 {
     char *snapshots = path_make("%s/snapshot", r->folder.dir);
@@ -433,7 +430,7 @@ static bool snapshot_is_there(void *ctx, uint64_t index)
     return rv == 0;
 }
 
-/* The log as it is after an installation that a crash interrupted. */
+/* Opens the log, and completes an installation that a crash interrupted. */
 static int open_log(struct replication *r, struct error_text *problem)
 {
     int rv = init_log(r);
@@ -449,7 +446,7 @@ static int open_log(struct replication *r, struct error_text *problem)
     return init_log(r);
 }
 
-/* Reads log and snapshots; what they say is the caller's, also on failure. */
+/* Reads log and snapshots; the caller owns the results, also on failure. */
 static int read_folder(struct replication *r, bool fresh, struct journal_contents *c,
                        struct snapshot_reader *reader, bool *ret_found, struct error_text *problem)
 {
@@ -494,7 +491,7 @@ int start_recover(struct replication *r, uint64_t server_id, struct error_text *
     if (fresh) {
         rv = first_start(r, server_id, problem);
     } else if (rv == 0 && r->folder.healing) {
-        damage_is_over(r->ops, r->folder.dir); /* a crash came before it was removed */
+        damage_is_over(r->ops, r->folder.dir); /* a crash came before its removal */
     }
     if (rv == 0) {
         rv = settle_names(r, problem);

@@ -1,10 +1,10 @@
-/* Who belongs to the ensemble, who leads it, and how far the members are. */
+/* The members of the ensemble, the leader, and how far each member is. */
 #include "replication/running_log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { CATCH_UP_NEAR = 32 }; /* entries that may be on their way to who has caught up */
+enum { CATCH_UP_NEAR = 32 }; /* a member with at most this many entries missing has caught up */
 
 static bool leads(const struct replication *r)
 {
@@ -42,8 +42,8 @@ int replication_catch_up(struct replication *r, uint64_t id)
     return rv;
 }
 
-/* Having caught up once is not enough: who fell behind since would be counted for majorities that it
- * cannot help to make, and does not know yet that it has a vote. */
+/* Having caught up once is not enough: a member that fell behind since then would count for majorities without helping
+ * to reach them, and would not know yet that it has a vote. */
 bool replication_caught_up(const struct replication *r, uint64_t id)
 {
     return engine_catch_up_status(r->engine, id) == CATCH_UP_FINISHED &&

@@ -1,5 +1,5 @@
-/* Rounds of the leader, questions of the others. Numbers begin at a random place in each life of the
- * process, so that an answer meant for an earlier life is not taken for one of this. */
+/* Rounds of the leader, and requests of the others. Numbers begin at a random value in each run of the process, so that
+ * an answer to an earlier run is not taken for one to this run. */
 #include "replication/read_index.h"
 
 #include "base/map.h"
@@ -32,7 +32,7 @@ static int64_t retry_ms(const struct replication *r)
     return r->options.heartbeat_ms;
 }
 
-/* Tickets up to this one are good when index is applied. */
+/* Tickets up to this one are confirmed when index is applied. */
 static void resolve(struct replication *r, uint64_t ticket, uint64_t index)
 {
     struct read_index *x = &r->read_index;
@@ -40,6 +40,7 @@ static void resolve(struct replication *r, uint64_t ticket, uint64_t index)
         return;
     }
     x->resolved = ticket;
+    /* The table is full: the last two waits become one with the higher index. */
     if (x->n_waits == READ_WAITS_MAX) {
         struct read_wait *last = &x->waits[x->n_waits - 1];
         last->ticket = ticket;
@@ -65,7 +66,7 @@ static void confirm(struct replication *r)
     }
 }
 
-/* The leader. */
+/* On the leader. */
 
 static void read_index_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
                                  const struct log_message_note *note)
@@ -98,7 +99,7 @@ static void ask_voters(struct replication *r)
     }
 }
 
-/* Ends the round when a majority has said yes. */
+/* Ends the round when a majority has answered. */
 static void count_answers(struct replication *r)
 {
     struct read_index *x = &r->read_index;
@@ -120,7 +121,7 @@ static void count_answers(struct replication *r)
     }
 }
 
-/* Begins a round for all that was asked so far, if anything was. */
+/* Begins a round for all requests so far, if there are any. */
 static void begin_round(struct replication *r)
 {
     struct read_index *x = &r->read_index;
@@ -172,7 +173,7 @@ static void note_ask(struct replication *r, uint64_t from, uint64_t id)
         size_t cap = x->cap_asks == 0 ? 8 : 2 * x->cap_asks;
         struct read_ask *grown = realloc(x->asks, cap * sizeof *grown);
         if (grown == NULL) {
-            return; /* it asks again */
+            return; /* it will ask again */
         }
         x->asks = grown;
         x->cap_asks = cap;
@@ -192,7 +193,7 @@ static void note_answer(struct replication *r, uint64_t from, const struct log_m
         size_t cap = x->cap_answered == 0 ? 8 : 2 * x->cap_answered;
         uint64_t *grown = realloc(x->answered, cap * sizeof *grown);
         if (grown == NULL) {
-            return; /* it is asked again */
+            return; /* it will be asked again */
         }
         x->answered = grown;
         x->cap_answered = cap;
@@ -201,7 +202,7 @@ static void note_answer(struct replication *r, uint64_t from, const struct log_m
     count_answers(r);
 }
 
-/* The others. */
+/* On the other members. */
 
 static void follow(struct replication *r, uint64_t leader)
 {
@@ -246,7 +247,7 @@ void read_index_receive(struct replication *r, uint64_t from, const struct log_m
 {
     switch (m->kind) {
     case MESSAGE_ROUND:
-        /* Who may have forgotten what it promised proves nothing. */
+        /* A server that may have forgotten its promises proves nothing. */
         if (m->note.term == engine_term(r->engine) && r->voting) {
             read_index_send_note(r, from, MESSAGE_ROUND_OK, &m->note);
         }

@@ -1,11 +1,10 @@
 /*
- * Proof that this server has applied all that was committed anywhere before a moment: for `sync` and
- * for linearizable reads.
+ * Proves that this server has applied all entries that were committed anywhere before a moment: for `sync` and for
+ * linearizable reads.
  *
- * The leader notes its commit index and asks the voters whether their term is still its own. When a
- * majority says so after it was asked, nobody else can have led before, and what is applied up to
- * that index is enough. Other members ask the leader for the index. Whatever is asked while a round
- * is under way shares the next one; what gets lost is asked again.
+ * The leader notes its commit index and asks the voters whether its term is still theirs. When a majority agrees after
+ * the request, no other server can have led before it, and a state with all entries up to that index is new enough.
+ * Other members ask the leader for the index. Requests during a round share the next one; lost messages are repeated.
  */
 #ifndef REPLICATION_READ_INDEX_H
 #define REPLICATION_READ_INDEX_H
@@ -19,37 +18,37 @@
 
 struct replication;
 
-/* Tickets up to this one are good once `index` is applied. */
+/* Tickets up to this one are confirmed when `index` is applied. */
 struct read_wait {
     uint64_t ticket;
     uint64_t index;
 };
 
-/* What another member asks the leader. */
+/* A request of another member to the leader. */
 struct read_ask {
     uint64_t from;
-    uint64_t in_round; /* its number of what the present round answers, or 0 */
-    uint64_t next;     /* of what the next round answers, or 0 */
+    uint64_t in_round; /* its number that the current round answers, or 0 */
+    uint64_t next;     /* its number that the next round answers, or 0 */
 };
 
 struct read_index {
-    uint64_t issued;    /* last ticket given out */
+    uint64_t issued;    /* last issued ticket */
     uint64_t resolved;  /* tickets up to here are in `waits`, or confirmed */
-    uint64_t confirmed; /* tickets up to here were told */
+    uint64_t confirmed; /* tickets up to here were confirmed to the owner */
     struct read_wait waits[READ_WAITS_MAX];
     unsigned n_waits;
 
-    uint64_t asked;      /* last ticket that the leader was asked for */
-    uint64_t asked_whom; /* the leader */
-    int64_t asked_ms;    /* when */
+    uint64_t asked;      /* last ticket that was requested from the leader */
+    uint64_t asked_whom; /* the leader that was asked */
+    int64_t asked_ms;    /* when it was asked */
 
-    uint64_t round; /* number of the present or last one */
+    uint64_t round; /* number of the current or last round */
     bool running;
     uint64_t round_term;
     uint64_t round_index;
-    uint64_t round_ticket; /* own tickets up to here share it */
-    int64_t round_ms;      /* the voters were asked last */
-    uint64_t *answered;    /* voters that said yes */
+    uint64_t round_ticket; /* own tickets up to here share the round */
+    int64_t round_ms;      /* when the voters were last asked */
+    uint64_t *answered;    /* voters that agreed */
     size_t n_answered;
     size_t cap_answered;
     struct read_ask *asks;
@@ -60,13 +59,13 @@ struct read_index {
 void read_index_init(struct replication *r);
 void read_index_finish(struct replication *r);
 
-/* At the end of each turn: begins rounds, asks, and tells of confirmed tickets. */
+/* Call it at the end of each turn: begins rounds, sends requests, and reports confirmed tickets. */
 void read_index_turn(struct replication *r);
 
-/* When there is something to ask again; INT64_MAX: nothing. */
+/* When a request must be repeated; INT64_MAX: never. */
 int64_t read_index_deadline(const struct replication *r);
 
-/* One of the four kinds of messages. */
+/* Handles one of the four kinds of messages. */
 void read_index_receive(struct replication *r, uint64_t from, const struct log_message *m);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * The public calls, roles and timers, opening and closing. What happens in between stands in the
- * files that running_log.h lists.
+ * The public calls, roles and timers, opening and closing. The other files are listed in running_log.h.
  */
 #include "replication/running_log.h"
 
@@ -13,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry for other servers must fit a message. */
+/* An entry for other servers must fit into a message. */
 #define SHARED_ENTRY_MAX (32u << 20)
 
 enum {
     ELECTION_MS = 400,
     HEARTBEAT_MS = 80,
-    INSTALL_MS = 30000,   /* between two offers of a snapshot */
-    MAX_INFLIGHT = 65536, /* entries: the outbox bounds bytes */
+    INSTALL_MS = 30000,   /* interval between offers of a snapshot */
+    MAX_INFLIGHT = 65536, /* in entries; send_queue.c limits the bytes */
     CACHE_BYTES = 32 << 20,
 };
 
@@ -64,7 +63,7 @@ uint64_t running_log_last_index(const struct replication *r)
 
 /* Roles. */
 
-/* A leader is one only when an entry of its own term is applied. */
+/* A leader counts as one only after it has applied an entry of its own term. */
 static enum replication_role present_role(const struct replication *r)
 {
     if (!engine_is_leader(r->engine)) {
@@ -73,7 +72,7 @@ static enum replication_role present_role(const struct replication *r)
     return r->applied_term == engine_term(r->engine) ? REPLICATION_LEADER : REPLICATION_CANDIDATE;
 }
 
-/* Who leads, as a server of that role knows it. */
+/* The leader, as a server in that role knows it. */
 static uint64_t leader_of(const struct replication *r, enum replication_role role)
 {
     return r->error != 0                  ? 0
@@ -111,7 +110,7 @@ int running_log_propose(struct replication *r, uint32_t kind, struct buf *payloa
 {
     struct engine_result result;
     struct slice payload = buf_slice(payload_take);
-    /* All memory first: once the engine has the entry it must reach the disk. */
+    /* Reserve all memory first: once the engine has the entry, it must reach the disk. */
     int rv = append_reserve(r, payload.len);
     if (rv != 0) {
         return rv;
@@ -155,7 +154,7 @@ size_t replication_in_flight(const struct replication *r)
     return r->commands;
 }
 
-/* The engine adds a barrier when several vote; a sole voter leads without one. */
+/* The engine adds a barrier if there are several voters; a sole voter leads without one, so it is added here. */
 static void own_term_begins(struct replication *r)
 {
     struct buf nothing;
@@ -163,17 +162,17 @@ static void own_term_begins(struct replication *r)
         return;
     }
     if (engine_term_at(r->engine, running_log_last_index(r)) == engine_term(r->engine)) {
-        r->begun_term = engine_term(r->engine); /* what a leader has it keeps */
+        r->begun_term = engine_term(r->engine); /* a leader keeps its entries */
         return;
     }
     buf_init(&nothing, 0);
     int rv = running_log_propose(r, ENTRY_BARRIER, &nothing);
     if (rv != 0 && rv != CONCLAVE_EBUSY) {
-        running_log_fail(r, rv, "the term of this leader cannot begin");
+        running_log_fail(r, rv, "the leader cannot begin its term");
     }
 }
 
-/* Followers hear of the commit index with the next append; without one they are told. */
+/* Followers learn the commit index with the next append; if none follows, they are told here. */
 static void announce(struct replication *r)
 {
     struct engine_result result;
@@ -199,7 +198,7 @@ void replication_link(struct replication *r, uint64_t peer, bool up)
     }
 }
 
-/* The entries of an append as an array. NULL when memory is out, or there are none. */
+/* The entries of an append as an array. NULL: out of memory, or no entries. */
 static struct engine_entry *list_entries(const struct log_message *m)
 {
     uint32_t count = m->engine.kind == ENGINE_APPEND ? m->engine.append.count : 0;
@@ -207,7 +206,7 @@ static struct engine_entry *list_entries(const struct log_message *m)
     struct slice rest = m->entries;
     for (uint32_t i = 0; entries != NULL && i < count; i++) {
         bool more = log_message_next_entry(&rest, &entries[i]);
-        assert(more); /* decoding counted them */
+        assert(more); /* log_message_decode counted them */
     }
     return entries;
 }
@@ -218,7 +217,7 @@ static int receive_engine(struct replication *r, uint64_t from, struct log_messa
     struct engine_entry *entries = list_entries(m);
     size_t n = m->engine.kind == ENGINE_APPEND ? m->engine.append.count : 0;
     if (n > 0 && entries == NULL) {
-        return 0; /* as if lost on the way */
+        return 0; /* like a lost message */
     }
     m->engine.peer = from;
     int rv = engine_receive(r->engine, running_log_now_ms(r), &m->engine, entries, n, &result);
@@ -227,7 +226,7 @@ static int receive_engine(struct replication *r, uint64_t from, struct log_messa
     free(entries);
     if (rv == 0 && m->engine.kind == ENGINE_APPEND_RESULT) {
         send_queue_matched(r, from);
-        r->commit_unannounced = true; /* it may have what it has not been told to be committed */
+        r->commit_unannounced = true; /* it may not know yet that its entries are committed */
     }
     return rv;
 }
@@ -335,7 +334,7 @@ static void free_memory(struct replication *r)
     free(r);
 }
 
-/* The steps of it: writes, snapshot, seal. */
+/* The steps of closing: wait for writes and snapshot, then seal the log. */
 static void advance_close(struct replication *r)
 {
     if (!r->closing || r->jobs > 0 || r->applying) {
@@ -462,7 +461,7 @@ int replication_open(const struct replication_host *host, const struct replicati
         return rv;
     }
     error_text_finish(&problem);
-    r->options.founders = NULL; /* the caller's, and of use at the start only */
+    r->options.founders = NULL; /* owned by the caller, and used only at the start */
     r->told.term = engine_term(r->engine);
     *ret = r;
     return 0;

@@ -1,7 +1,7 @@
 /*
- * What the log's core leaves to its host, on uv: a thread per lane; a timer, or an idle handle when
- * there is more to do at once. The owner of the loop ends each pass with replication_loop_turn. Only
- * the idle handle and the threads keep a loop alive. Limit: one thread per lane.
+ * The host of the log on a libuv loop: a thread per lane; a timer, or an idle handle while there is more work at once.
+ * The owner of the loop ends each iteration with replication_loop_turn. Only the idle handle and the threads keep the
+ * loop alive. Limit: one thread per lane.
  */
 #include "replication/replication_uv.h"
 
@@ -15,16 +15,16 @@
 
 struct replication_loop {
     uv_loop_t *loop;
-    struct replication *core; /* NULL before it is open and after it is closed */
+    struct replication *core; /* NULL: not open yet, or closed */
     const struct clock_source *clock;
     struct replication_sender sender; /* send NULL: no other servers */
     struct worker workers[LANE_COUNT];
-    bool open;                     /* threads and handles are */
-    struct list early[LANE_COUNT]; /* jobs that came before the threads */
+    bool open;                     /* threads and handles are open */
+    struct list early[LANE_COUNT]; /* jobs that came before the threads started */
     uv_idle_t idle;
     uv_timer_t timer;
     int64_t timer_at_ms; /* or 0 */
-    unsigned parts;      /* threads and handles that are still to close */
+    unsigned parts;      /* threads and handles that are not closed yet */
     void (*close_cb)(void *ctx);
     void *close_ctx;
 };
@@ -87,7 +87,7 @@ void replication_loop_turn(struct replication_loop *l)
 {
     if (l->core != NULL) {
         replication_turn(l->core);
-        arm(l); /* last: the turn may move the deadline */
+        arm(l); /* last, because the turn may change the deadline */
     }
 }
 
@@ -136,7 +136,7 @@ void replication_loop_close(struct replication_loop *l, void (*cb)(void *ctx), v
 
 /* Opening. */
 
-/* The threads cannot be had: the log is closed again on the caller's. */
+/* The threads cannot start: closes the log again in the caller's thread. */
 static void close_core_here(struct replication_loop *l)
 {
     replication_close(l->core, core_closed, l);
@@ -153,8 +153,7 @@ static void close_core_here(struct replication_loop *l)
     }
 }
 
-/* Starts the threads; what cannot fail comes after what can. On failure l is gone, or goes when
- * the loop runs. */
+/* Starts the threads first, because only that can fail. On failure l is freed, now or when the loop runs. */
 static int open_handles(struct replication_loop *l, bool threads)
 {
     const struct worker_options options = {.threads = threads ? 1 : 0};

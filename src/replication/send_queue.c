@@ -1,12 +1,11 @@
 /*
- * The way of messages to the other servers. They leave at the end of a turn, and not while a term or
- * vote is on its way to the disk.
+ * Messages to the other servers. They leave at the end of a turn, but not while a term or vote is being written.
  *
- * What a server is to append is kept as one range of the table, sent in pieces: as much as was not
- * acknowledged may not exceed a window, and bytes that are no longer in memory are read from the disk
- * first. Meanwhile the engine believes that all was sent. A sign of life that
- * overtakes unsent entries is therefore anchored before them: as the engine means it, it would be
- * refused. What gets lost is noticed by the refusal of a later message, and the engine begins again.
+ * The entries that a server still needs are kept as one range of the table and sent in pieces. The unacknowledged part
+ * may not exceed a window, and bytes that are no longer in memory are first read from the disk. Meanwhile the engine
+ * believes that everything was sent. A heartbeat that overtakes unsent entries is therefore anchored before them;
+ * anchored as the engine means it, the server would refuse it. A loss shows when the server refuses a later message;
+ * then the engine begins again.
  */
 #include "replication/running_log.h"
 
@@ -21,7 +20,7 @@
 #define WINDOW_BYTES (8u << 20)
 #define PEERS_MAX 512u
 
-/* The election timeout, divided, when the link to the leader breaks. */
+/* When the link to the leader breaks, the election timeout is divided by this. */
 #define HASTE 16
 
 struct held_message {
@@ -35,7 +34,7 @@ void send_queue_init(struct replication *r)
     r->outbox.held_end = &r->outbox.held;
 }
 
-/* Takes the oldest held message out; NULL when there is none. */
+/* Removes the oldest held message; NULL: none. */
 static struct held_message *take_held(struct send_queue *o)
 {
     struct held_message *h = o->held;
@@ -95,7 +94,7 @@ bool send_queue_linked(const struct replication *r, uint64_t id)
     return false;
 }
 
-/* Forgets what was to be sent, and what was sent. */
+/* Forgets which entries were sent and which are to be sent. */
 static void forget_range(struct send_queue_peer *p)
 {
     p->first = p->end = p->matched = 0;
@@ -108,7 +107,7 @@ void send_queue_link(struct replication *r, uint64_t id, bool up)
 {
     struct send_queue_peer *p = send_queue_peer(r, id);
     if (p == NULL) {
-        return; /* without memory it stays unlinked */
+        return; /* out of memory: the server stays unlinked */
     }
     p->linked = up;
     p->refused = false;
@@ -125,7 +124,7 @@ void send_queue_refused(struct replication *r, uint64_t id)
     if (p != NULL && !p->refused) {
         p->refused = true;
         running_log_note(r, true, "message_refused",
-                         "server=%" PRIu64 " reason=\"no sound member sends this\"", id);
+                         "server=%" PRIu64 " reason=\"the message is malformed\"", id);
     }
 }
 
@@ -135,7 +134,7 @@ void send_queue_send(struct replication *r, uint64_t to, struct buf *message_tak
     struct held_message *h =
         p == NULL || !p->linked || !buf_ok(message_take) ? NULL : malloc(sizeof *h);
     if (h == NULL) {
-        buf_finish(message_take); /* as if lost on the way */
+        buf_finish(message_take); /* like a lost message */
         return;
     }
     h->to = to;
@@ -146,7 +145,7 @@ void send_queue_send(struct replication *r, uint64_t to, struct buf *message_tak
     r->outbox.held_end = &h->next;
 }
 
-/* Bytes of the entries [from, to) that the table has. */
+/* Bytes of the entries [from, to) that are in the table. */
 static size_t range_bytes(const struct replication *r, uint64_t from, uint64_t to)
 {
     size_t bytes = 0;
@@ -159,8 +158,7 @@ static size_t range_bytes(const struct replication *r, uint64_t from, uint64_t t
 
 /* Appends. */
 
-/* The engine wants [first, end) sent. Where that does not go on from what it wanted before, it has
- * begun again. */
+/* The engine wants [first, end) sent. If that does not continue the earlier range, the engine has begun again. */
 static void want_entries(struct replication *r, struct send_queue_peer *p, uint64_t first,
                          uint64_t end)
 {
@@ -192,7 +190,7 @@ static void add_append(struct replication *r, const struct engine_message *m)
     }
 }
 
-/* A question about a snapshot, before which the log has been trimmed: only the message knows its term. */
+/* A question about a snapshot before which the log was trimmed: only the message has its term. */
 static bool asks_below_log(const struct replication *r, const struct engine_message *m)
 {
     return m->append.count == 0 && m->append.prev_index > 0 &&
@@ -246,7 +244,7 @@ static void hand_over(struct replication *r, uint64_t to, struct buf *bytes)
     buf_finish(bytes);
 }
 
-/* Sends the n entries from p->first on, or none as a sign of life. */
+/* Sends the n entries from p->first on; n == 0: a heartbeat. */
 static void send_append(struct replication *r, struct send_queue_peer *p, uint64_t prev, size_t n)
 {
     struct buf bytes;
@@ -261,7 +259,7 @@ static void send_append(struct replication *r, struct send_queue_peer *p, uint64
                    .count = (uint32_t)n},
     };
     if (prev > 0 && m.append.prev_term == 0) {
-        forget_range(p); /* trimmed: the engine notices, and sends a snapshot */
+        forget_range(p); /* trimmed: the engine will notice and send a snapshot */
         return;
     }
     buf_init(&bytes, 0);
@@ -285,7 +283,7 @@ static void fetched(struct replication *r, uint64_t peer)
     entry_table_evict(&r->table, r->applied, r->options.cache_bytes);
 }
 
-/* How many entries from p->first on make the next message. */
+/* The number of entries from p->first on that make the next message. */
 static size_t next_piece(const struct replication *r, const struct send_queue_peer *p,
                          size_t *ret_bytes)
 {
@@ -308,7 +306,7 @@ static size_t next_piece(const struct replication *r, const struct send_queue_pe
     return n;
 }
 
-/* Sends as much of the range as may leave now. */
+/* Sends as much of the range as is allowed now. */
 static void send_entries(struct replication *r, struct send_queue_peer *p)
 {
     if (!engine_is_leader(r->engine) || engine_term(r->engine) != r->outbox.term || !p->linked) {

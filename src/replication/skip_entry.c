@@ -12,7 +12,7 @@ enum {
     DECISION_SIZE = 8 + 8 + 8 + 4, /* magic, index, term, hash */
     MARKER_SIZE = 8 + 4 + 4,       /* index, deaths, checksum */
     TELL_MS = 200,
-    VOTE_MS = 10 * TELL_MS, /* for which a vote is good */
+    VOTE_MS = 10 * TELL_MS, /* how long a vote is valid */
 };
 
 #define DECISION_MAGIC 0x434f4e4c534b4950u /* "CONLSKIP" */
@@ -54,7 +54,7 @@ void skip_entry_truncated(struct replication *r, uint64_t index)
 {
     struct entry_skip *s = &r->skip;
     while (s->n_decided > 0 && s->decided[s->n_decided - 1].at >= index) {
-        s->n_decided--; /* they come in the order of the log */
+        s->n_decided--; /* decisions are in the order of the log */
     }
     update(s);
 }
@@ -94,8 +94,8 @@ void skip_entry_wait(struct replication *r, const struct skip_entry *entry)
         "index=%" PRIu64 " term=%" PRIu64 " checksum=%08x reason=\"%s\"", entry->index, entry->term,
         (unsigned)entry->hash,
         s->wanted == entry->index
-            ? "nothing is applied until a majority of the voters was started with --skip-entry and this index"
-            : "another member knows of a decision to skip it");
+            ? "this server applies nothing until a majority of the voters is started with --skip-entry and this index"
+            : "another member knows a decision to skip this entry");
 }
 
 static void skip_entry_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
@@ -150,7 +150,7 @@ void skip_entry_receive(struct replication *r, uint64_t from, const struct log_m
     }
 }
 
-/* Whether a majority of the voters waits before the same entry by its operator's word. */
+/* Whether a majority of the voters waits before the same entry, because their operator named it. */
 static bool majority_waits(const struct replication *r)
 {
     const struct entry_skip *s = &r->skip;
@@ -231,7 +231,7 @@ static uint32_t marker_checksum(const uint8_t *bytes)
     return (uint32_t)hash_bytes(bytes, MARKER_SIZE - 4);
 }
 
-/* Whatever cannot be read was never there. */
+/* An unreadable marker counts as none. */
 static void read_marker(struct replication *r)
 {
     struct entry_skip *s = &r->skip;
@@ -284,7 +284,7 @@ void skip_entry_watch(struct replication *r, uint64_t index)
     put_be64(bytes, index);
     put_be32(bytes + 8, index == s->suspect ? s->deaths : 0);
     put_be32(bytes + 12, marker_checksum(bytes));
-    /* Not synced: it is about a process that ends, not about a machine. */
+    /* Not synced: the marker must survive the end of the process, not of the machine. */
     if (r->ops->write(r->ops->ctx, s->marker, bytes, sizeof bytes, 0) != 0) {
         end_watch(r, true);
     }
@@ -306,9 +306,9 @@ static void tell_suspect(struct replication *r)
     running_log_note(
         r, true, "entry_suspected",
         "index=%" PRIu64
-        " deaths=%u reason=\"the last run ended while it applied this entry. If it does so again, "
+        " deaths=%u reason=\"the last run ended while it applied this entry. If that happens again, "
         "start a majority of the voters with --skip-entry %" PRIu64
-        ": the writes of that entry are lost then\"",
+        "; the writes of that entry are then lost\"",
         s->suspect, (unsigned)s->deaths, s->suspect);
 }
 

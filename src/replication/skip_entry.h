@@ -1,24 +1,24 @@
 /*
- * The way past an entry that ends every server that applies it. Two halves that need nothing of each other.
+ * Skips an entry that ends every server that applies it. It has two independent halves.
  *
  * Suspects. After a run that did not end cleanly, the file `applying` in the data folder holds the index of the entry
- * that is being applied, until all that the log held at the start is applied; a run that ends in between leaves it there.
- * The next start names that entry. It costs a write without a sync for each entry that such a start applies, and nothing
- * later.
+ * that is being applied, until everything that the log held at the start is applied. If the run ends before, the file
+ * stays, and the next start names that entry. This costs one write without a sync for each entry that such a start
+ * applies, and nothing later.
  *
- * Skipping. An operator names an entry to a majority of the voters (options.skip). They do not apply it but wait before it,
- * and tell their leader its index, term and checksum. When a majority of the voters waits before the same entry, the
- * leader puts the decision into the log: a barrier with a payload. Every member that knows a decision waits before the
- * entry until the decision is committed, and then passes it over; who joins or comes back later finds it in the log as
- * well. Members tell the decisions that they have to everyone they are linked with, before anything else, since the
- * log may bring them the entry before the decision.
+ * Skipping. An operator names an entry to a majority of the voters (options.skip). They do not apply it, but wait
+ * before it and tell their leader its index, term and checksum. When a majority of the voters waits before the same
+ * entry, the leader puts the decision into the log: a barrier with a payload. Every member that knows a decision waits
+ * before the entry until the decision is committed, and then skips it; a member that joins or returns later finds the
+ * decision in the log, too. When a link comes up, members first tell each other their decisions, because the log may
+ * bring the entry before the decision.
  *
- *   before the entry: a decision is committed ──> passed over
+ *   before the entry: a decision is committed ──────────────────────────> skipped
  *                     a decision is known, or options.skip names the entry ──> waits
- *                     else ──> applied
+ *                     otherwise ──> applied
  *
- * A member that could apply the entry before it knew has another state than the others. The comparison of digests
- * (agreement.h) finds that, and it reads its folder again, with the decision.
+ * A member that could apply the entry before it knew the decision has another state than the others. The comparison of
+ * digests (cluster/digest_check.h) finds that, and the member reads its folder again, with the decision.
  */
 #ifndef REPLICATION_SKIP_ENTRY_H
 #define REPLICATION_SKIP_ENTRY_H
@@ -35,7 +35,7 @@ struct log_message;
 struct error_text;
 struct replication;
 
-/* Which entry. */
+/* Identifies an entry. */
 struct skip_entry {
     uint64_t index;
     uint64_t term;
@@ -45,9 +45,9 @@ struct skip_entry {
 enum { SKIP_DECISIONS = 64 };
 
 struct entry_skip {
-    bool any;        /* there is something to look at before an entry is applied */
+    bool any;        /* decisions or wanted entries exist, so each entry must be checked */
     uint64_t wanted; /* the index that the operator named, 0: none */
-    bool waits;      /* applying has come to `held` */
+    bool waits;      /* apply waits before `held` */
     struct skip_entry held;
     int64_t next_ms; /* when skip_entry_turn votes or decides next */
     struct {
@@ -56,8 +56,8 @@ struct entry_skip {
     } decided[SKIP_DECISIONS];
     size_t n_decided;
     struct {
-        uint64_t index; /* of the entry */
-        uint64_t at;    /* of the decision, in the log of the member that told it */
+        uint64_t index; /* index of the entry */
+        uint64_t at;    /* index of the decision in the other member's log */
     } told[SKIP_DECISIONS];
     size_t n_told;
     struct {
@@ -69,38 +69,39 @@ struct entry_skip {
 
     bool watching;        /* `applying` is written */
     uint64_t watch_until; /* index of the log's last entry at the start */
-    uint64_t suspect;     /* index that the last run ended at, 0: none */
-    uint32_t deaths;      /* how many runs in a row did */
+    uint64_t suspect;     /* index at which the last run ended, 0: none */
+    uint32_t deaths;      /* number of runs in a row that ended there */
     int marker;           /* the open file, -1: none */
 };
 
-/* Reads the decisions of a log that was recovered, and what the last run left; tells both. clean: that one ended cleanly. */
+/* Reads the decisions in a recovered log, and the marker of the last run; reports both. clean: the last run ended
+ * cleanly. */
 int skip_entry_recover(struct replication *r, const struct journal_contents *c,
                        bool clean) CONCLAVE_MUST_USE;
 void skip_entry_finish(struct replication *r);
 
-/* A barrier with a payload was appended; entries from index on are gone. */
+/* noted: a barrier with a payload was appended. truncated: the entries from index on were removed. */
 void skip_entry_noted(struct replication *r, uint64_t at, struct slice payload);
 void skip_entry_truncated(struct replication *r, uint64_t index);
 
 enum skip_entry_verdict { SKIP_APPLY, SKIP_WAIT, SKIP_PASS };
 
-/* How to treat a log entry that holds a command. */
+/* Decides about a log entry that holds a command. */
 enum skip_entry_verdict skip_entry_judge(const struct replication *r,
                                          const struct skip_entry *entry);
 
-/* Applying waits before this entry. */
+/* apply waits before this entry. */
 void skip_entry_wait(struct replication *r, const struct skip_entry *entry);
 
-/* An entry is about to be applied; it was. */
+/* watch: an entry is about to be applied. applied: it was. */
 void skip_entry_watch(struct replication *r, uint64_t index);
 void skip_entry_applied(struct replication *r);
 
-/* A link came up; a note of another member came. */
+/* link: a link came up. receive: a message from another member. */
 void skip_entry_link(struct replication *r, uint64_t peer);
 void skip_entry_receive(struct replication *r, uint64_t from, const struct log_message *m);
 
-/* Tells the leader, or decides. */
+/* Regular work while apply waits: votes, or decides as leader. */
 void skip_entry_turn(struct replication *r);
 int64_t skip_entry_deadline(const struct replication *r);
 

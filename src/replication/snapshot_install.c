@@ -1,11 +1,11 @@
 /*
- * Snapshots to and from other servers: the files that send and receive them, in the log's hands.
+ * Snapshots to and from other servers: connects the sender and the receiver with the running log.
  *
- * A received one takes the place of state and log: when it is whole, and nothing is under way any
- * more, the engine is asked whether it still wants it; then
- *   the intention is made durable → the file gets its name → the log begins anew behind it
- *   → the state is restored → the engine is told
- * A crash in between is settled by the next start: journal_resume_install.
+ * A received snapshot replaces state and log. When it is complete and no other work is in progress, the engine decides
+ * whether it still wants it; then
+ *   the intention is made durable → the file gets its name → the log begins anew after it
+ *   → the state is restored → the engine learns of it
+ * The next start completes an installation that a crash interrupted: journal_resume_install.
  */
 #include "replication/snapshot_install.h"
 
@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* --- the host of the two -------------------------------------------------------------------------- */
+/* --- the host of sender and receiver -------------------------------------------------------------- */
 
 static int64_t host_now_ms(void *ctx)
 {
@@ -61,7 +61,7 @@ void snapshot_install_init(struct replication *r)
 {
     const struct stream_host host = {r, host_now_ms, host_run, host_ran, host_send, host_warn};
     const struct snapshot_receiver_callbacks callbacks = {r, ready, accepted};
-    /* The folder's name is known only later; nothing is sent or received before. */
+    /* The folder's name is known only later; nothing is sent or received before that. */
     snapshot_sender_init(&r->install.sender, &host, r->ops, NULL);
     snapshot_receiver_init(&r->install.receiver, &host, &callbacks, r->ops, NULL,
                            r->folder.marker.cluster);
@@ -100,10 +100,11 @@ void snapshot_install_tick(struct replication *r)
     snapshot_sender_tick(s);
     if (s->damaged != r->install.damage_noted) {
         r->install.damage_noted = s->damaged;
-        snapshot_task_damaged(r, s->damaged); /* the log is not trimmed for its sake */
+        snapshot_task_damaged(r,
+                              s->damaged); /* a damaged snapshot must not let the log be trimmed */
     }
     if (s->damaged != 0 && s->damaged == r->snapshot_index) {
-        replication_snapshot(r); /* with the next one, members can be served again */
+        replication_snapshot(r); /* members that are behind need a good one */
     }
 }
 
@@ -129,7 +130,7 @@ static int receive_offer(struct replication *r, uint64_t from,
     struct snapshot_install *in = &r->install;
     struct engine_result result;
     if (offer->term < engine_term(r->engine) || in->state != INSTALL_IDLE) {
-        return 0; /* of an old leader; or one thing after the other */
+        return 0; /* from an old leader, or another installation is in progress */
     }
     if (offer->index > engine_commit_index(r->engine) &&
         engine_term_at(r->engine, offer->index) != offer->snapshot_term) {
@@ -137,7 +138,7 @@ static int receive_offer(struct replication *r, uint64_t from,
         snapshot_receiver_offer(&in->receiver, from, offer);
         return 0;
     }
-    /* Here already: the engine says so to the other's. */
+    /* This server has these entries already: the engine tells the other's engine. */
     const struct engine_message m = as_install(from, offer);
     int rv = engine_receive(r->engine, running_log_now_ms(r), &m, NULL, 0, &result);
     carry_out(r, rv, &result, NULL);
@@ -180,7 +181,7 @@ static struct replication *owner(struct worker_job *job)
     return CONTAINER_OF(job, struct replication, install.job);
 }
 
-/* Whether to go on; what a failed or closing log leaves here, the next start settles. */
+/* Whether to continue. If the log fails or closes here, the next start completes the installation. */
 static bool goes_on(struct replication *r, const struct error_text *problem)
 {
     if (r->install.rv != 0) {
@@ -189,7 +190,7 @@ static bool goes_on(struct replication *r, const struct error_text *problem)
     return r->error == 0 && !r->closing;
 }
 
-/* The state is replaced. */
+/* Replaces the state and the log by the snapshot. */
 static void finish(struct replication *r)
 {
     struct snapshot_install *in = &r->install;
@@ -228,7 +229,7 @@ static void open_work(struct worker_job *job)
     struct replication *r = owner(job);
     struct snapshot_install *in = &r->install;
     for (size_t i = 0; i < in->n_segments; i++) {
-        /* What cannot be removed now is removed by the next start. */
+        /* The next start removes files that cannot be removed now. */
         int err = journal_dispose(&r->journal, &in->segments[i]);
         (void)err;
     }
@@ -293,7 +294,7 @@ static void begin_done(struct worker_job *job)
     running_log_job_done(r);
 }
 
-/* Nothing touches log or state. */
+/* Whether no other work uses log or state. */
 static bool settled(const struct replication *r)
 {
     return list_empty(&r->appends) && r->gather_count == 0 && r->votes == 0 && !r->applying &&

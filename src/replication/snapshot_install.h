@@ -1,4 +1,5 @@
-/* Snapshots to and from other servers: what snapshot_install.c keeps in the running log, and its calls. */
+/* Snapshots to and from other servers: the state that snapshot_install.c keeps in the running log, and its
+ * functions. */
 #ifndef REPLICATION_SNAPSHOT_INSTALL_H
 #define REPLICATION_SNAPSHOT_INSTALL_H
 
@@ -10,24 +11,24 @@
 
 struct replication;
 
-/* What takes the place of the log: someone else's snapshot. */
+/* The installation of a snapshot from another server. */
 enum snapshot_install_state {
     INSTALL_IDLE,
-    INSTALL_WAITING, /* the file is whole; writes and an own snapshot come to their end */
-    INSTALL_BEGUN,   /* the engine wants it: no entry comes in and none is applied */
+    INSTALL_WAITING, /* the file is complete; waits for writes and an own snapshot to end */
+    INSTALL_BEGUN,   /* the engine wants it: entries are neither accepted nor applied */
 };
 
 struct snapshot_install {
     struct snapshot_sender sender;
     struct snapshot_receiver receiver;
-    uint64_t damage_noted; /* sender.damaged that was passed on */
+    uint64_t damage_noted; /* value of sender.damaged that was handled */
     enum snapshot_install_state state;
     uint64_t from;
     struct log_message_offer offer;
 
     struct worker_job job;
-    int rv;                           /* the job's */
-    struct journal_segment *segments; /* to be disposed of */
+    int rv;                           /* result of the job */
+    struct journal_segment *segments; /* to be removed */
     size_t n_segments;
     struct snapshot_reader reader;
     struct error_text problem;

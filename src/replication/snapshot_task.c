@@ -1,13 +1,12 @@
 /*
- * Taking snapshots while the server serves: a slice of the state machine each turn of the loop,
- * blocks written by the file worker, never more than a few megabytes ahead of the disk.
+ * Takes snapshots while the server serves: a slice of the state machine in each turn of the loop; the file worker
+ * writes the blocks, and the state machine is never more than a few megabytes ahead of the disk.
  *
  *   IDLE → STEPPING → ENDING → TRIMMING → IDLE
  *              └────────┴→ ABORTING → IDLE
  *
- * A snapshot that cannot be written is given up and tried again after the next interval: it harms
- * nothing but the length of the log. What an older snapshot needs of the log stays until that
- * snapshot goes.
+ * A snapshot that cannot be written is dropped and tried again after the next interval; only the log grows meanwhile.
+ * The part of the log that an older snapshot needs stays as long as that snapshot.
  */
 #include "replication/running_log.h"
 
@@ -31,18 +30,18 @@ struct snapshot_job {
     int rv;
 };
 
-/* What follows a durable snapshot. */
+/* The work after a durable snapshot. */
 struct trim_job {
     struct worker_job job;
     struct replication *r;
     uint64_t snapshot_index;
     uint64_t keep_after;
-    uint64_t *snapshots; /* to be removed */
+    uint64_t *snapshots; /* snapshots to remove */
     size_t n_snapshots;
-    struct journal_segment *segments; /* to be removed */
+    struct journal_segment *segments; /* segments to remove */
     size_t n_segments;
-    uint64_t live_segment; /* the oldest one that stays */
-    bool tidy;             /* nothing is being received: what was begun to be is of no use */
+    uint64_t live_segment; /* the oldest segment that stays */
+    bool tidy;             /* no snapshot is being received: incomplete ones are useless */
     int rv;
 };
 
@@ -64,7 +63,7 @@ void snapshot_task_finish(struct replication *r)
     t->kept = NULL;
 }
 
-/* On the worker. After the first error the later steps only repeat it. */
+/* Runs on the worker. After the first error the later steps only repeat it. */
 static void step_work(struct worker_job *job)
 {
     struct snapshot_job *s = CONTAINER_OF(job, struct snapshot_job, job);
@@ -95,7 +94,7 @@ static void step_work(struct worker_job *job)
 
 static void step_done(struct worker_job *job);
 
-/* Queues a step; block_take may be NULL. False when memory is out. */
+/* Queues a step; block_take may be NULL. False: out of memory. */
 static bool queue_step(struct replication *r, enum step_kind kind, struct buf *block_take)
 {
     struct snapshot_job *s = calloc(1, sizeof *s);
@@ -133,7 +132,7 @@ static void snapshot_task_enter(struct replication *r, enum snapshot_state state
     r->snapshot.state = state;
 }
 
-/* Gives the snapshot up. The file goes behind the blocks that are still queued. */
+/* Drops the snapshot. Its file is removed after the blocks that are still queued. */
 static void snapshot_task_give_up(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
@@ -154,7 +153,7 @@ void snapshot_task_cancel(struct replication *r)
     }
 }
 
-/* Cuts full blocks off what the state machine gave; with `all` also the rest. */
+/* Queues the full blocks of the pending bytes; with `all` also the rest. */
 static bool queue_blocks(struct replication *r, bool all)
 {
     struct snapshot_task *t = &r->snapshot;
@@ -172,7 +171,7 @@ static bool queue_blocks(struct replication *r, bool all)
     return true;
 }
 
-/* Once too far ahead of the disk, the state machine waits until half of that is written. */
+/* If it is too far ahead of the disk, the state machine waits until half of that is written. */
 bool snapshot_task_hungry(const struct replication *r)
 {
     return r->snapshot.state == SNAPSHOT_STEPPING && !r->snapshot.ahead;
@@ -184,7 +183,7 @@ void snapshot_task_step(struct replication *r)
     assert(snapshot_task_hungry(r));
     int rv = r->callbacks.snapshot_step(r->callbacks.ctx, SNAPSHOT_BLOCK_SIZE, &t->pending);
     if (t->state != SNAPSHOT_STEPPING) {
-        return; /* closed from inside the callback */
+        return; /* the callback closed the log */
     }
     if (rv < 0 || !buf_ok(&t->pending) || !queue_blocks(r, rv == 0)) {
         running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
@@ -211,7 +210,7 @@ static void snapshot_task_ended(struct replication *r)
     }
 }
 
-/* Removing what is no longer needed: the log's metadata first, on its worker, then the files. */
+/* Removes files that are no longer needed: first the log's metadata changes, on its worker, then the files go. */
 
 static void trim_free(struct trim_job *j)
 {
@@ -271,7 +270,7 @@ static void trim_done(struct worker_job *job)
         trim_free(j);
         snapshot_task_ended(r);
     } else {
-        r->live_segment = j->live_segment; /* before the files become something else */
+        r->live_segment = j->live_segment; /* before the files are reused */
         j->tidy = r->install.receiver.state == RECEIVE_IDLE;
         j->job.work = remove_work;
         j->job.done = remove_done;
@@ -321,8 +320,8 @@ void snapshot_task_damaged(struct replication *r, uint64_t index)
     }
 }
 
-/* Fills in what goes: with enough good snapshots, all others that are older, and the log that
- * the oldest of the good ones does not need. With only one, the log stays whole. */
+/* Plans what to remove: with enough good snapshots, all older ones, and the log before the oldest good one. With only
+ * one good snapshot, the log stays complete. */
 static bool plan_trim(struct replication *r, struct trim_job *j)
 {
     struct snapshot_task *t = &r->snapshot;
@@ -358,7 +357,7 @@ static bool plan_trim(struct replication *r, struct trim_job *j)
     return true;
 }
 
-/* The file is durable under its name. */
+/* The file is durable under its final name. */
 static void completed(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
@@ -418,7 +417,7 @@ static void step_done(struct worker_job *job)
         if (r->error == 0) {
             completed(r);
         } else {
-            snapshot_task_ended(r); /* it stays on the disk, whole, for the next start */
+            snapshot_task_ended(r); /* the complete file stays for the next start */
         }
     } else if (t->queued < AHEAD_MAX / 2) {
         t->ahead = false;
@@ -437,8 +436,7 @@ static bool due(const struct replication *r)
 {
     const struct snapshot_task *t = &r->snapshot;
     uint64_t since = t->attempt_index > r->snapshot_index ? t->attempt_index : r->snapshot_index;
-    /* What is applied may not be on this server's disk yet: the log must not end before a
-     * snapshot. */
+    /* Applied entries may not be on this server's disk yet, but the log must not end before a snapshot. */
     if (r->applied <= r->snapshot_index || r->applied > engine_stored(r->engine)) {
         return false;
     }

@@ -1,5 +1,5 @@
-/* The duties after a step of the engine, in the order that Raft asks for: term and vote to the disk,
- * entries to the disk, messages, applying. Messages wait for term and vote (send_queue.c). */
+/* Carries out the result of a step of the engine, in the order that Raft requires: term and vote to the disk, entries
+ * to the disk, messages, apply. Messages wait for term and vote (send_queue.c). */
 #include "replication/running_log.h"
 
 #include <assert.h>
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The failure of a step after which nothing is right any more. */
+/* The engine failed in a way that leaves its state unusable. */
 static void engine_failed(struct replication *r, int rv)
 {
     char text[160];
     snprintf(text, sizeof text,
              rv == CONCLAVE_ECORRUPT
-                 ? "the log contradicts what the ensemble has committed: it lost its end"
+                 ? "the log contradicts the committed entries of the ensemble: its end is lost"
                  : "the consensus engine failed: %s",
              conclave_strerror(rv));
     running_log_fail(r, rv, text);
@@ -46,7 +46,7 @@ void carry_out_members(struct replication *r)
     r->has_others = n > 1;
 }
 
-/* One entry that the engine took over. */
+/* Appends one entry that the engine accepted. */
 static int take_entry(struct replication *r, const struct engine_entry *entry)
 {
     uint8_t *data = malloc(entry->payload.len + 1);
@@ -79,7 +79,7 @@ static void step_effects_take_entries(struct replication *r, const struct engine
             own ? &barrier : &received->entries[result->first_index + i - received->first_index];
         members = members || entry->kind == ENTRY_CONFIGURATION;
         if (take_entry(r, entry) != 0) {
-            running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while taking entries in");
+            running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while appending entries");
             return;
         }
     }
