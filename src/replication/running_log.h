@@ -182,12 +182,11 @@ bool snapshot_task_worth(const struct replication *r);  /* see replication_stats
 void snapshot_task_cancel(struct replication *r);       /* on failure or close */
 bool snapshot_task_hungry(const struct replication *r); /* whether it wants a step now */
 void snapshot_task_step(struct replication *r);         /* one slice, when hungry */
+/* Also keeps a snapshot that the leader sent. */
+void snapshot_task_installed(struct replication *r, uint64_t index);
 
-void snapshot_task_installed(struct replication *r,
-                             uint64_t index); /* also keeps a snapshot received from the leader */
-
-void snapshot_task_damaged(struct replication *r,
-                           uint64_t index); /* its file is damaged: ignores it */
+/* The file is damaged: ignores the snapshot. */
+void snapshot_task_damaged(struct replication *r, uint64_t index);
 
 /* step_effects.c. `rv` is the result of the engine's function: any failure except EBUSY, EINVAL and EPROTO ends the use
  * of the log. `entries` are those of a received append, the first at first_index. */
