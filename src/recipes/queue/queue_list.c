@@ -1,68 +1,47 @@
 /* Looking at a queue and bringing dead letters back: blocking functions that ask one thing after
  * the other. */
+#include "base/slice.h"
+#include "recipes/engine/blocking_requests.h"
 #include "recipes/queue/queue.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Asks until there is an answer: a lost link is waited for, as the time allows. */
-static int queue_list_ask(struct conclave_queue *q, struct conclave_op op, int64_t deadline_ns,
-                          struct conclave_reply **ret)
-{
-    struct conclave_client *client = q->host.handle.rt->client;
-    for (;;) {
-        int64_t left_ms = 0;
-        if (deadline_ns != CONCLAVE_FOREVER) {
-            left_ms = (deadline_ns - client_now_ns(client)) / 1000000;
-            left_ms = left_ms > 0 ? left_ms : 1;
-        }
-        op.timeout_ms = left_ms;
-        *ret = NULL;
-        int error = conclave_call(client, &op, ret);
-        bool late = deadline_ns != CONCLAVE_FOREVER && client_now_ns(client) >= deadline_ns;
-        if (error != CONCLAVE_CONNECTION_LOSS && error != CONCLAVE_OPERATION_TIMEOUT) {
-            return error;
-        }
-        conclave_reply_free(*ret);
-        *ret = NULL;
-        if (late) {
-            return CONCLAVE_ETIMEDOUT;
-        }
-    }
-}
-
-static int ask_path(struct conclave_queue *q, enum conclave_op_type type, const char *path,
-                    int64_t deadline_ns, struct conclave_reply **ret)
-{
-    struct conclave_op op = conclave_op_path(type, path, 0);
-    op.linearizable = type == CONCLAVE_OP_GET_CHILDREN;
-    return queue_list_ask(q, op, deadline_ns, ret);
-}
-
 /* --- entries ----------------------------------------------------------------------------- */
 
-/* Name, holder and data in one block, which name points to. */
-static int entry_fill(struct conclave_queue_entry *e, const char *name, const char *holder,
-                      size_t holder_len, const struct conclave_reply *item, bool with_data)
+/* What is listed. */
+struct looking {
+    const struct conclave_queue *queue;
+    const char *dir;
+    size_t most;
+    bool with_data;
+};
+
+/* Puts bytes and a NUL into a block and moves on. */
+static const char *block_add(char **at, const void *bytes, size_t len)
 {
-    size_t name_len = strlen(name) + 1;
+    char *text = *at;
+    if (len > 0) {
+        memcpy(text, bytes, len);
+    }
+    text[len] = '\0';
+    *at = text + len + 1;
+    return text;
+}
+
+/* Name, holder and data in one block, which name points to. */
+static int entry_fill(struct conclave_queue_entry *e, const char *name, struct slice holder,
+                      const struct conclave_reply *item, bool with_data)
+{
     size_t data_len = with_data ? item->data_len : 0;
-    char *block = malloc(name_len + holder_len + 1 + data_len + 1);
+    char *block = malloc(strlen(name) + 1 + holder.len + 1 + data_len + 1);
     if (block == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    memcpy(block, name, name_len);
-    if (holder_len > 0) {
-        memcpy(block + name_len, holder, holder_len);
-    }
-    block[name_len + holder_len] = '\0';
-    if (data_len > 0) {
-        memcpy(block + name_len + holder_len + 1, item->data, data_len);
-    }
-    e->name = block;
-    e->holder = block + name_len;
-    e->data = with_data ? block + name_len + holder_len + 1 : NULL;
+    e->name = block_add(&block, name, strlen(name));
+    e->holder = block_add(&block, holder.data, holder.len);
+    e->data = with_data ? block_add(&block, item->data, data_len) : NULL;
     e->data_len = with_data ? data_len : (size_t)item->stat.data_length;
     e->attempts = item->stat.version;
     e->ctime_ms = item->stat.ctime_ms;
@@ -70,22 +49,22 @@ static int entry_fill(struct conclave_queue_entry *e, const char *name, const ch
 }
 
 /* One entry; CONCLAVE_NO_NODE: it has gone meanwhile. */
-static int entry_read(struct conclave_queue *q, const char *dir, const char *name, bool claimed,
-                      bool with_data, int64_t deadline_ns, struct conclave_queue_entry *e)
+static int entry_read(struct blocking *b, const struct looking *look, const char *name,
+                      bool claimed, struct conclave_queue_entry *e)
 {
     struct conclave_reply *item = NULL;
     struct conclave_reply *claim = NULL;
     const char *holder = NULL;
     size_t holder_len = 0;
-    char *path = path_join(dir, name);
-    char *claim_path = path_join(q->claims, name);
+    char *path = path_join(look->dir, name);
+    char *claim_path = path_join(look->queue->claims, name);
     int error = path == NULL || claim_path == NULL ? CONCLAVE_ENOMEM : 0;
     if (error == 0) {
         error =
-            ask_path(q, with_data ? CONCLAVE_OP_GET : CONCLAVE_OP_EXISTS, path, deadline_ns, &item);
+            blocking_ask(b, look->with_data ? CONCLAVE_OP_GET : CONCLAVE_OP_EXISTS, path, &item);
     }
     if (error == 0 && claimed) {
-        error = ask_path(q, CONCLAVE_OP_GET, claim_path, deadline_ns, &claim);
+        error = blocking_ask(b, CONCLAVE_OP_GET, claim_path, &claim);
         const char *newline =
             error == 0 && claim->data_len > 0 ? memchr(claim->data, '\n', claim->data_len) : NULL;
         if (newline != NULL) {
@@ -98,7 +77,7 @@ static int entry_read(struct conclave_queue *q, const char *dir, const char *nam
         error = error == CONCLAVE_NO_NODE ? 0 : error;
     }
     if (error == 0) {
-        error = entry_fill(e, name, holder, holder_len, item, with_data);
+        error = entry_fill(e, name, slice_make(holder, holder_len), item, look->with_data);
     }
     conclave_reply_free(item);
     conclave_reply_free(claim);
@@ -117,10 +96,9 @@ static bool has_name(const struct conclave_reply *children, const char *name)
     return false;
 }
 
-static int read_entries(struct conclave_queue *q, const char *dir, size_t most, bool with_data,
-                        int64_t deadline_ns, const struct conclave_reply *claims,
-                        const struct conclave_reply *children, struct conclave_queue_entry **ret,
-                        size_t *ret_count)
+static int read_entries(struct blocking *b, const struct looking *look,
+                        const struct conclave_reply *claims, const struct conclave_reply *children,
+                        struct conclave_queue_entry **ret, size_t *ret_count)
 {
     struct queue_name *names = NULL;
     size_t count = 0;
@@ -131,14 +109,14 @@ static int read_entries(struct conclave_queue *q, const char *dir, size_t most, 
     }
     struct conclave_queue_entry *list = calloc(count + 1, sizeof *list);
     error = list == NULL ? CONCLAVE_ENOMEM : 0;
-    for (size_t i = 0; i < count && error == 0 && (most == 0 || n < most); i++) {
+    for (size_t i = 0; i < count && error == 0 && (look->most == 0 || n < look->most); i++) {
         list[n].priority = names[i].priority;
-        error = entry_read(q, dir, names[i].name, has_name(claims, names[i].name), with_data,
-                           deadline_ns, &list[n]);
+        error = entry_read(b, look, names[i].name, has_name(claims, names[i].name), &list[n]);
         n += error == 0 ? 1 : 0;
         error = error == CONCLAVE_NO_NODE ? 0 : error;
     }
     free(names);
+    assert(n <= count);
     if (error != 0) {
         conclave_queue_entries_free(list, n);
         return error;
@@ -162,22 +140,21 @@ int conclave_queue_list(struct conclave_queue *q, enum conclave_queue_part part,
 {
     struct conclave_reply *claims = NULL;
     struct conclave_reply *children = NULL;
-    const char *dir = part == CONCLAVE_QUEUE_DEAD ? q->dead : q->path;
-    int64_t deadline_ns = client_deadline_ns(q->host.handle.rt->client, timeout_ms);
+    struct looking look = {q, part == CONCLAVE_QUEUE_DEAD ? q->dead : q->path, most, with_data};
+    struct blocking b = blocking_begin(q->host.handle.rt->client, timeout_ms);
     int error = recipes_may_block(q->host.handle.rt);
     if (error == 0 && part == CONCLAVE_QUEUE_ITEMS) {
-        error = ask_path(q, CONCLAVE_OP_GET_CHILDREN, q->claims, deadline_ns, &claims);
+        error = blocking_ask(&b, CONCLAVE_OP_GET_CHILDREN, q->claims, &claims);
         error = error == CONCLAVE_NO_NODE ? 0 : error;
     }
     if (error == 0) {
-        error = ask_path(q, CONCLAVE_OP_GET_CHILDREN, dir, deadline_ns, &children);
+        error = blocking_ask(&b, CONCLAVE_OP_GET_CHILDREN, look.dir, &children);
         if (error == CONCLAVE_NO_NODE) { /* no queue is an empty queue */
             *ret = NULL;
             *ret_count = 0;
             error = 0;
         } else if (error == 0) {
-            error = read_entries(q, dir, most, with_data, deadline_ns, claims, children, ret,
-                                 ret_count);
+            error = read_entries(&b, &look, claims, children, ret, ret_count);
         }
     }
     conclave_reply_free(claims);
@@ -189,13 +166,13 @@ int conclave_queue_size(struct conclave_queue *q, int64_t timeout_ms, int64_t *r
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, q->path, 0);
     struct conclave_reply *reply = NULL;
+    struct blocking b = blocking_begin(q->host.handle.rt->client, timeout_ms);
     int error = recipes_may_block(q->host.handle.rt);
     if (error != 0) {
         return error;
     }
     op.linearizable = true;
-    error =
-        queue_list_ask(q, op, client_deadline_ns(q->host.handle.rt->client, timeout_ms), &reply);
+    error = blocking_request(&b, op, &reply);
     if (error == 0 || error == CONCLAVE_NO_NODE) {
         *ret_count = error == 0 ? reply->stat.num_children : 0;
         error = 0;
@@ -206,37 +183,21 @@ int conclave_queue_size(struct conclave_queue *q, int64_t timeout_ms, int64_t *r
 
 /* --- dead letters ---------------------------------------------------------------------------- */
 
-/* The queue's node stands beside that of its dead letters: no parent can be missing. */
-static int make_queue(struct conclave_queue *q, int64_t deadline_ns)
-{
-    struct conclave_reply *reply = NULL;
-    struct conclave_op op = conclave_op_create(q->path, "", 0, CONCLAVE_CONTAINER);
-    queue_op_acl(q, &op);
-    int error = queue_list_ask(q, op, deadline_ns, &reply);
-    conclave_reply_free(reply);
-    if (error == CONCLAVE_UNIMPLEMENTED) {
-        op.mode = CONCLAVE_PERSISTENT;
-        error = queue_list_ask(q, op, deadline_ns, &reply);
-        conclave_reply_free(reply);
-    }
-    return error == CONCLAVE_NODE_EXISTS ? 0 : error;
-}
-
 /* One try. *ret_queue_missing: make it and try again. A try whose answer was lost is followed by
  * one that finds out. */
-static int move_back(struct conclave_queue *q, const char *from, const char *to,
-                     int64_t deadline_ns, bool *ret_queue_missing)
+static int move_back(struct conclave_queue *q, struct blocking *b, const char *from, const char *to,
+                     bool *ret_queue_missing)
 {
     struct conclave_reply *letter = NULL;
     struct conclave_reply *reply = NULL;
-    int error = ask_path(q, CONCLAVE_OP_GET, from, deadline_ns, &letter);
+    int error = blocking_ask(b, CONCLAVE_OP_GET, from, &letter);
+    *ret_queue_missing = false;
     if (error == 0) {
         struct conclave_op parts[2];
         parts[0] = conclave_op_create(to, letter->data, letter->data_len, CONCLAVE_PERSISTENT);
         queue_op_acl(q, &parts[0]);
         parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, from, letter->stat.version);
-        struct conclave_op op = conclave_op_multi(parts, 2);
-        error = queue_list_ask(q, op, deadline_ns, &reply);
+        error = blocking_request(b, conclave_op_multi(parts, 2), &reply);
         *ret_queue_missing = reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NO_NODE;
         if (reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NODE_EXISTS) {
             error = 0; /* an earlier try whose answer was lost, or somebody else's */
@@ -250,8 +211,8 @@ static int move_back(struct conclave_queue *q, const char *from, const char *to,
 int conclave_queue_requeue(struct conclave_queue *q, const char *name, int64_t timeout_ms)
 {
     struct queue_name parsed;
-    bool missing = false;
-    int64_t deadline_ns = client_deadline_ns(q->host.handle.rt->client, timeout_ms);
+    bool missing;
+    struct blocking b = blocking_begin(q->host.handle.rt->client, timeout_ms);
     int error = recipes_may_block(q->host.handle.rt);
     if (error != 0) {
         return error;
@@ -261,15 +222,10 @@ int conclave_queue_requeue(struct conclave_queue *q, const char *name, int64_t t
     }
     char *from = path_join(q->dead, name);
     char *to = path_join(q->path, name);
-    error = from == NULL || to == NULL ? CONCLAVE_ENOMEM : 0;
-    if (error == 0) {
-        error = move_back(q, from, to, deadline_ns, &missing);
-    }
-    if (missing) {
-        error = make_queue(q, deadline_ns);
-        if (error == 0) {
-            error = move_back(q, from, to, deadline_ns, &missing);
-        }
+    error = from == NULL || to == NULL ? CONCLAVE_ENOMEM : move_back(q, &b, from, to, &missing);
+    if (error == CONCLAVE_NO_NODE && missing) {
+        error = blocking_ensure(&b, q->path, q->acl, q->options.acl_count);
+        error = error == 0 ? move_back(q, &b, from, to, &missing) : error;
     }
     free(from);
     free(to);

@@ -4,58 +4,21 @@
  */
 #include <conclave/fencing.h>
 
-#include "client/client.h"
+#include "recipes/engine/blocking_requests.h"
 #include "recipes/engine/option_copies.h"
+#include "recipes/engine/recipe_runtime.h"
 #include "wire/fence_records.h"
 
+#include <assert.h>
 #include <stdlib.h>
-
-/* One call of the program: several requests under one deadline. */
-struct calls {
-    struct conclave_client *client;
-    int64_t deadline_ns; /* or CONCLAVE_FOREVER */
-    bool repeated;       /* the last request may have been carried out before */
-};
-
-static struct calls calls_begin(struct conclave_client *client, int64_t timeout_ms)
-{
-    return (struct calls){client, client_deadline_ns(client, timeout_ms), false};
-}
-
-/* ret_reply as in conclave_call. */
-static int calls_do(struct calls *c, struct conclave_op op, struct conclave_reply **ret_reply)
-{
-    c->repeated = false;
-    for (;;) {
-        struct conclave_reply *reply = NULL;
-        if (c->deadline_ns != CONCLAVE_FOREVER) {
-            op.timeout_ms = (c->deadline_ns - client_now_ns(c->client)) / 1000000;
-            if (op.timeout_ms <= 0) {
-                return CONCLAVE_ETIMEDOUT;
-            }
-        }
-        int rc = conclave_call(c->client, &op, &reply);
-        if (rc != CONCLAVE_CONNECTION_LOSS && rc != CONCLAVE_OPERATION_TIMEOUT) {
-            if (ret_reply != NULL) {
-                *ret_reply = reply;
-            } else {
-                conclave_reply_free(reply);
-            }
-            return rc;
-        }
-        conclave_reply_free(reply);
-        c->repeated = true;
-    }
-}
 
 /* --- bindings --------------------------------------------------------------------------------- */
 
 /* Whether the servers know fencing: a node of that name that a client made is no sign of it. */
-static int check_supported(struct calls *c)
+static int check_supported(struct blocking *b)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, FENCE_ROOT, 0);
     struct conclave_reply *reply = NULL;
-    int rc = calls_do(c, op, &reply);
+    int rc = blocking_ask(b, CONCLAVE_OP_EXISTS, FENCE_ROOT, &reply);
     if (rc == CONCLAVE_NO_NODE || (rc == 0 && reply->stat.version != -1)) {
         rc = CONCLAVE_EUNSUPPORTED;
     }
@@ -73,38 +36,27 @@ static char *leaf_path(const char *prefix)
 }
 
 /* The nodes above a leaf. They are containers: the server removes them when nothing is bound below any more. */
-static int make_ancestors(struct calls *c, const char *leaf)
+static int make_ancestors(struct blocking *b, const char *leaf)
 {
-    char *path = text_concat(leaf, "");
-    int rc = path == NULL ? CONCLAVE_ENOMEM : 0;
-    if (rc != 0) {
-        return rc;
-    }
-    char *last = strrchr(path, '/');
-    for (char *p = strchr(path + strlen(FENCE_ROOT) + 1, '/'); rc == 0 && p != NULL;) {
-        *p = '\0';
-        rc = calls_do(c, conclave_op_create(path, NULL, 0, CONCLAVE_CONTAINER), NULL);
-        rc = rc == CONCLAVE_NODE_EXISTS ? 0 : rc;
-        *p = '/';
-        p = p == last ? NULL : strchr(p + 1, '/');
-    }
-    free(path);
+    char *parent = strndup(leaf, (size_t)(path_name(leaf) - leaf) - 1);
+    int rc = parent == NULL ? CONCLAVE_ENOMEM : blocking_ensure(b, parent, NULL, 0);
+    free(parent);
     return rc;
 }
 
 /* A parent may go between its making and ours, and the leaf as well. */
-static int write_leaf(struct calls *c, const char *leaf, struct slice text)
+static int write_leaf(struct blocking *b, const char *leaf, struct slice text)
 {
     for (;;) {
-        int rc =
-            calls_do(c, conclave_op_create(leaf, text.data, text.len, CONCLAVE_PERSISTENT), NULL);
+        int rc = blocking_request(
+            b, conclave_op_create(leaf, text.data, text.len, CONCLAVE_PERSISTENT), NULL);
         if (rc == CONCLAVE_NODE_EXISTS) {
-            rc = calls_do(c, conclave_op_set(leaf, text.data, text.len, -1), NULL);
+            rc = blocking_request(b, conclave_op_set(leaf, text.data, text.len, -1), NULL);
             if (rc == CONCLAVE_NO_NODE) {
                 continue;
             }
         } else if (rc == CONCLAVE_NO_NODE) {
-            rc = make_ancestors(c, leaf);
+            rc = make_ancestors(b, leaf);
             if (rc == 0 || rc == CONCLAVE_NO_NODE) {
                 continue;
             }
@@ -116,7 +68,7 @@ static int write_leaf(struct calls *c, const char *leaf, struct slice text)
 int conclave_fence_bind(struct conclave_client *client, const char *prefix, const char *lock,
                         int64_t lock_delay_ms, int64_t timeout_ms)
 {
-    struct calls calls = calls_begin(client, timeout_ms);
+    struct blocking calls = blocking_begin(client, timeout_ms);
     if (prefix == NULL || lock == NULL || lock_delay_ms < 0) {
         return CONCLAVE_EINVAL;
     }
@@ -139,14 +91,14 @@ int conclave_fence_bind(struct conclave_client *client, const char *prefix, cons
 
 int conclave_fence_unbind(struct conclave_client *client, const char *prefix, int64_t timeout_ms)
 {
-    struct calls calls = calls_begin(client, timeout_ms);
+    struct blocking calls = blocking_begin(client, timeout_ms);
     if (prefix == NULL) {
         return CONCLAVE_EINVAL;
     }
     char *leaf = leaf_path(prefix);
     int rc = leaf != NULL ? check_supported(&calls) : CONCLAVE_ENOMEM;
     if (rc == 0) {
-        rc = calls_do(&calls, conclave_op_path(CONCLAVE_OP_DELETE, leaf, -1), NULL);
+        rc = blocking_request(&calls, conclave_op_path(CONCLAVE_OP_DELETE, leaf, -1), NULL);
         rc = rc == CONCLAVE_NO_NODE && calls.repeated ? 0 : rc;
     }
     free(leaf);
@@ -157,33 +109,30 @@ int conclave_fence_unbind(struct conclave_client *client, const char *prefix, in
 
 /* The tree below FENCE_ROOT, walked without recursion. */
 struct walk {
-    struct calls calls;
+    struct blocking calls;
     char **paths; /* found, those before `next` looked at */
     size_t count;
-    size_t cap;
     size_t next;
     struct conclave_fence_binding *list;
     size_t list_count;
-    size_t list_cap;
 };
 
-static int walk_add(struct walk *w, const char *parent, const char *name)
+/* Room for one more in a list of `count` elements; NULL without memory, then the list is as it was. */
+static void *list_room(void *list, size_t count, size_t size)
 {
-    if (w->count == w->cap) {
-        size_t cap = w->cap == 0 ? 16 : w->cap * 2;
-        char **paths = realloc(w->paths, cap * sizeof *paths);
-        if (paths == NULL) {
-            return CONCLAVE_ENOMEM;
-        }
-        w->paths = paths;
-        w->cap = cap;
-    }
-    char *slash = text_concat(parent, name[0] != '\0' ? "/" : "");
-    char *path = slash != NULL ? text_concat(slash, name) : NULL;
-    free(slash);
-    if (path == NULL) {
+    bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0);
+    return full ? realloc(list, (count < 16 ? 16 : 2 * count) * size) : list;
+}
+
+/* Takes path. */
+static int walk_add(struct walk *w, char *path)
+{
+    char **paths = path == NULL ? NULL : list_room(w->paths, w->count, sizeof *paths);
+    if (paths == NULL) {
+        free(path);
         return CONCLAVE_ENOMEM;
     }
+    w->paths = paths;
     w->paths[w->count++] = path;
     return 0;
 }
@@ -193,16 +142,9 @@ static int fence_bindings_list_add(struct walk *w, const char *own, const struct
 {
     const char *prefix = own + strlen(FENCE_ROOT);
     size_t len = strlen(prefix) + 1;
-    if (w->list_count == w->list_cap) {
-        size_t cap = w->list_cap == 0 ? 16 : w->list_cap * 2;
-        struct conclave_fence_binding *list = realloc(w->list, cap * sizeof *list);
-        if (list == NULL) {
-            return CONCLAVE_ENOMEM;
-        }
-        w->list = list;
-        w->list_cap = cap;
-    }
-    char *block = malloc(len + terms->lock.len + 1);
+    struct conclave_fence_binding *list = list_room(w->list, w->list_count, sizeof *list);
+    char *block = list == NULL ? NULL : malloc(len + terms->lock.len + 1);
+    w->list = list != NULL ? list : w->list;
     if (block == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -222,7 +164,7 @@ static int walk_read_leaf(struct walk *w, const char *own)
     if (leaf == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    int rc = calls_do(&w->calls, conclave_op_path(CONCLAVE_OP_GET, leaf, 0), &reply);
+    int rc = blocking_ask(&w->calls, CONCLAVE_OP_GET, leaf, &reply);
     if (rc == 0 && fence_terms_parse(slice_make(reply->data, reply->data_len), &terms)) {
         rc = fence_bindings_list_add(w, own, &terms);
     }
@@ -236,11 +178,13 @@ static int walk_step(struct walk *w)
     const char *own = w->paths[w->next++];
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, own, 0);
     struct conclave_reply *reply = NULL;
+    assert(w->next <= w->count);
     op.linearizable = w->next == 1; /* what follows on this session is no older */
-    int rc = calls_do(&w->calls, op, &reply);
+    int rc = blocking_request(&w->calls, op, &reply);
     for (size_t i = 0; rc == 0 && i < reply->children_count; i++) {
         const char *name = reply->children[i];
-        rc = strcmp(name, FENCE_LEAF) == 0 ? walk_read_leaf(w, own) : walk_add(w, own, name);
+        rc = strcmp(name, FENCE_LEAF) == 0 ? walk_read_leaf(w, own)
+                                           : walk_add(w, path_join(own, name));
     }
     conclave_reply_free(reply);
     return rc == CONCLAVE_NO_NODE ? 0 : rc;
@@ -255,10 +199,10 @@ static int by_prefix(const void *a, const void *b)
 int conclave_fence_list(struct conclave_client *client, int64_t timeout_ms,
                         struct conclave_fence_binding **ret, size_t *ret_count)
 {
-    struct walk w = {.calls = calls_begin(client, timeout_ms)};
+    struct walk w = {.calls = blocking_begin(client, timeout_ms)};
     int rc = check_supported(&w.calls);
     if (rc == 0) {
-        rc = walk_add(&w, FENCE_ROOT, "");
+        rc = walk_add(&w, strdup(FENCE_ROOT));
     }
     while (rc == 0 && w.next < w.count) {
         rc = walk_step(&w);
@@ -322,17 +266,15 @@ struct binding_look {
     const char *name;
 };
 
-static int fence_bindings_look_at(struct calls *c, const char *path, const char *name,
+static int fence_bindings_look_at(struct blocking *b, const char *path, const char *name,
                                   struct binding_look *ret)
 {
-    char *parent = text_concat(path, strcmp(path, "/") == 0 ? "" : "/");
-    char *node = parent != NULL ? text_concat(parent, name) : NULL;
+    char *node = path_join(path, name);
     struct conclave_reply *reply = NULL;
-    free(parent);
     if (node == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    int rc = calls_do(c, conclave_op_path(CONCLAVE_OP_EXISTS, node, 0), &reply);
+    int rc = blocking_ask(b, CONCLAVE_OP_EXISTS, node, &reply);
     *ret = (struct binding_look){LOOK_GONE, 0, name};
     if (rc == 0) {
         ret->is = reply->stat.ephemeral_owner != 0 ? LOOK_CONTENDS : LOOK_FOREIGN;
@@ -345,7 +287,7 @@ static int fence_bindings_look_at(struct calls *c, const char *path, const char 
 
 /* The oldest of all, each looked at: the numbers have wrapped, or a foreign node has the first. One that has gone may have
  * been the oldest: then nothing is known. */
-static int look_at_all(struct calls *c, const char *path, const struct conclave_reply *children,
+static int look_at_all(struct blocking *b, const char *path, const struct conclave_reply *children,
                        struct binding_look *ret)
 {
     *ret = (struct binding_look){LOOK_FOREIGN, 0, NULL};
@@ -356,7 +298,7 @@ static int look_at_all(struct calls *c, const char *path, const struct conclave_
         if (!fence_name_contends(slice_str(name), &number)) {
             continue;
         }
-        int rc = fence_bindings_look_at(c, path, name, &look);
+        int rc = fence_bindings_look_at(b, path, name, &look);
         if (rc != 0) {
             return rc;
         }
@@ -374,7 +316,7 @@ static int look_at_all(struct calls *c, const char *path, const struct conclave_
 }
 
 /* Of a list that was proved: whether the token is that of the first in it. *ret_again: the first has gone since. */
-static int fence_bindings_judge(struct calls *c, const char *path,
+static int fence_bindings_judge(struct blocking *b, const char *path,
                                 const struct conclave_reply *children, struct conclave_token token,
                                 bool *ret, bool *ret_again)
 {
@@ -390,9 +332,9 @@ static int fence_bindings_judge(struct calls *c, const char *path,
     if (name == NULL) {
         return 0;
     }
-    int rc = fence_bindings_look_at(c, path, name, &look);
+    int rc = fence_bindings_look_at(b, path, name, &look);
     if (rc == 0 && look.is != LOOK_GONE && (!plain || look.is == LOOK_FOREIGN)) {
-        rc = look_at_all(c, path, children, &look);
+        rc = look_at_all(b, path, children, &look);
     }
     *ret_again = rc == 0 && look.is == LOOK_GONE;
     *ret = rc == 0 && look.is == LOOK_CONTENDS && look.czxid == token.czxid &&
@@ -403,19 +345,17 @@ static int fence_bindings_judge(struct calls *c, const char *path,
 int conclave_token_is_current(struct conclave_client *client, const char *path,
                               struct conclave_token token, int64_t timeout_ms, bool *ret)
 {
-    struct calls calls = calls_begin(client, timeout_ms);
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
+    struct blocking calls = blocking_begin(client, timeout_ms);
     bool current = false;
     bool again;
     int rc;
     if (path == NULL || token.czxid <= 0) {
         return CONCLAVE_EINVAL;
     }
-    op.linearizable = true;
     do {
         struct conclave_reply *reply = NULL;
         again = false;
-        rc = calls_do(&calls, op, &reply);
+        rc = blocking_ask(&calls, CONCLAVE_OP_GET_CHILDREN, path, &reply);
         if (rc == 0) {
             rc = fence_bindings_judge(&calls, path, reply, token, &current, &again);
         } else if (rc == CONCLAVE_NO_NODE) {

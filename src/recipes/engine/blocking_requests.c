@@ -1,0 +1,86 @@
+#include "recipes/engine/blocking_requests.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct blocking blocking_begin(struct conclave_client *client, int64_t timeout_ms)
+{
+    return (struct blocking){.client = client,
+                             .deadline_ns = client_deadline_ns(client, timeout_ms)};
+}
+
+bool blocking_is_late(const struct blocking *b)
+{
+    return b->deadline_ns != CONCLAVE_FOREVER && client_now_ns(b->client) >= b->deadline_ns;
+}
+
+int blocking_try(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
+{
+    if (b->deadline_ns != CONCLAVE_FOREVER) {
+        int64_t left_ms = (b->deadline_ns - client_now_ns(b->client)) / 1000000;
+        op.timeout_ms = left_ms > 0 ? left_ms : 1;
+    }
+    return conclave_call(b->client, &op, ret_reply);
+}
+
+int blocking_request(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
+{
+    b->repeated = false;
+    for (;;) {
+        struct conclave_reply *reply = NULL;
+        int error = blocking_try(b, op, &reply);
+        bool again = error == CONCLAVE_CONNECTION_LOSS || error == CONCLAVE_OPERATION_TIMEOUT;
+        if (!again && ret_reply != NULL) {
+            *ret_reply = reply;
+            return error;
+        }
+        conclave_reply_free(reply);
+        if (!again || blocking_is_late(b)) {
+            return again ? CONCLAVE_ETIMEDOUT : error;
+        }
+        b->repeated = true;
+    }
+}
+
+int blocking_ask(struct blocking *b, enum conclave_op_type type, const char *path,
+                 struct conclave_reply **ret_reply)
+{
+    struct conclave_op op = conclave_op_path(type, path, 0);
+    op.linearizable = type == CONCLAVE_OP_GET_CHILDREN;
+    return blocking_request(b, op, ret_reply);
+}
+
+/* As ensure_path: from the node up to the first parent that stands, then down again. */
+int blocking_ensure(struct blocking *b, const char *path, const struct conclave_acl *acl,
+                    size_t acl_count)
+{
+    char *part = strdup(path);
+    size_t full = strlen(path);
+    size_t len = full;
+    int error = part == NULL ? CONCLAVE_ENOMEM : 0;
+    bool done = false;
+    while (error == 0 && !done) {
+        assert(len > 0 && len <= full);
+        memcpy(part, path, full + 1);
+        part[len] = '\0';
+        struct conclave_op op =
+            conclave_op_create(part, "", 0, b->plain ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
+        op.acl = acl;
+        op.acl_count = acl_count;
+        error = blocking_request(b, op, NULL);
+        if (error == 0 || error == CONCLAVE_NODE_EXISTS) {
+            error = 0;
+            done = len == full;
+            len += done ? 0 : 1 + strcspn(path + len + 1, "/");
+        } else if (error == CONCLAVE_UNIMPLEMENTED && !b->plain) {
+            error = 0;
+            b->plain = true;
+        } else if (error == CONCLAVE_NO_NODE) {
+            while (path[--len] != '/') {}
+            error = len == 0 ? CONCLAVE_NO_NODE : 0;
+        }
+    }
+    free(part);
+    return error;
+}
