@@ -1,5 +1,6 @@
 #include "recipes/engine/grant.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,16 +50,18 @@ struct conclave_token grant_token(const struct grant *grant, const struct concla
     return token;
 }
 
-/* The check came first: its result is not the caller's. */
-static int fenced_answer(int error, struct conclave_reply *reply, struct conclave_reply **ret_reply)
+/* The checks came first: their results are not the caller's. */
+static int fenced_answer(int error, struct conclave_reply *reply, size_t checks,
+                         struct conclave_reply **ret_reply)
 {
-    if (reply != NULL && reply->results_count > 0) {
-        if (reply->results[0].error == CONCLAVE_NO_NODE ||
-            reply->results[0].error == CONCLAVE_BAD_VERSION) {
-            error = CONCLAVE_EFENCED;
+    if (reply != NULL && reply->results_count >= checks) {
+        for (size_t i = 0; i < checks; i++) {
+            int failed = reply->results[i].error;
+            error = failed == CONCLAVE_NO_NODE || failed == CONCLAVE_BAD_VERSION ? CONCLAVE_EFENCED
+                                                                                 : error;
         }
-        reply->results++;
-        reply->results_count--;
+        reply->results += checks;
+        reply->results_count -= checks;
     }
     if (ret_reply != NULL) {
         *ret_reply = reply;
@@ -80,31 +83,48 @@ static int take_version(void *ctx)
     return call->version->version(call->version->ctx, &call->check->version);
 }
 
-int fenced_multi_version(struct conclave_client *client, const char *node,
-                         const struct fenced_version *version, const struct conclave_op *parts,
-                         size_t count, struct conclave_reply **ret_reply)
+static int fenced_call(struct conclave_client *client, const struct conclave_op *checks,
+                       size_t checks_count, const struct fenced_version *version,
+                       const struct conclave_op *parts, size_t count,
+                       struct conclave_reply **ret_reply)
 {
     struct conclave_reply *reply = NULL;
-    struct conclave_op *all = malloc((count + 1) * sizeof *all);
+    struct conclave_op *all = malloc((checks_count + count) * sizeof *all);
+    assert(checks_count > 0);
     if (ret_reply != NULL) {
         *ret_reply = NULL;
     }
     if (all == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, node, -1);
+    memcpy(all, checks, checks_count * sizeof *all);
     if (count > 0) {
-        memcpy(all + 1, parts, count * sizeof *all);
+        memcpy(all + checks_count, parts, count * sizeof *all);
     }
-    struct conclave_op op = conclave_op_multi(all, count + 1);
+    struct conclave_op op = conclave_op_multi(all, checks_count + count);
     struct fenced_call call = {version, all};
     int error = client_call(client, &op, version != NULL ? take_version : NULL, &call, &reply);
     free(all);
-    return fenced_answer(error, reply, ret_reply);
+    return fenced_answer(error, reply, checks_count, ret_reply);
+}
+
+int fenced_multi_version(struct conclave_client *client, const char *node,
+                         const struct fenced_version *version, const struct conclave_op *parts,
+                         size_t count, struct conclave_reply **ret_reply)
+{
+    struct conclave_op check = conclave_op_path(CONCLAVE_OP_CHECK, node, -1);
+    return fenced_call(client, &check, 1, version, parts, count, ret_reply);
 }
 
 int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
                  size_t count, struct conclave_reply **ret_reply)
 {
     return fenced_multi_version(client, node, NULL, parts, count, ret_reply);
+}
+
+int fenced_multi_checks(struct conclave_client *client, const struct conclave_op *checks,
+                        size_t checks_count, const struct conclave_op *parts, size_t count,
+                        struct conclave_reply **ret_reply)
+{
+    return fenced_call(client, checks, checks_count, NULL, parts, count, ret_reply);
 }

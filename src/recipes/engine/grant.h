@@ -36,6 +36,11 @@ struct conclave_token grant_token(const struct grant *grant, const struct concla
 int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
                  size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
+/* The same with several checks, none of the caller's. */
+int fenced_multi_checks(struct conclave_client *client, const struct conclave_op *checks,
+                        size_t checks_count, const struct conclave_op *parts, size_t count,
+                        struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
 /* The same for a node whose version says whose it is: version (lock held) gives the one that it must have,
  * or why nothing may be written (CONCLAVE_EFENCED); nothing that is queued later comes before this. */
 struct fenced_version {

@@ -33,3 +33,30 @@ char *text_concat(const char *a, const char *b)
     }
     return text;
 }
+
+char *block_add(char **at, const void *bytes, size_t len)
+{
+    char *text = *at;
+    if (len > 0) {
+        memcpy(text, bytes, len);
+    }
+    text[len] = '\0';
+    *at = text + len + 1;
+    return text;
+}
+
+char **texts_copy(const char *const *texts, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += strlen(texts[i]) + 1;
+    }
+    char **copy = malloc((count + 1) * sizeof *copy + bytes);
+    if (copy != NULL) {
+        char *at = (char *)(copy + count + 1);
+        for (size_t i = 0; i < count; i++) {
+            copy[i] = block_add(&at, texts[i], strlen(texts[i]));
+        }
+    }
+    return copy;
+}

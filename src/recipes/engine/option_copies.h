@@ -1,8 +1,9 @@
-/* Copies that recipes make of what their options give. Pure memory; NULL: out of memory. */
+/* Copies that recipes make of options and answers. Pure memory; NULL: out of memory. */
 #ifndef RECIPES_ENGINE_OPTION_COPIES_H
 #define RECIPES_ENGINE_OPTION_COPIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Whether a recipe can stand at this path: given, valid and not the root. */
 bool option_path_valid(const char *path);
@@ -12,5 +13,11 @@ char *default_id(void);
 
 /* a and b in one string. */
 char *text_concat(const char *a, const char *b);
+
+/* The list and its texts in one block, to be freed with free. */
+char **texts_copy(const char *const *texts, size_t count);
+
+/* Puts bytes and a NUL into a block that has room for them, and moves on behind them. */
+char *block_add(char **at, const void *bytes, size_t len);
 
 #endif

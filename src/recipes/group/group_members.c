@@ -2,6 +2,7 @@
 #include "recipes/group/group.h"
 
 #include "client/core/path.h"
+#include "recipes/engine/option_copies.h"
 #include "recipes/group/node_handle.h"
 
 #include <assert.h>
@@ -29,16 +30,8 @@ static int members_copy(const struct mirror_view *view, struct conclave_member *
     }
     char *at = (char *)(copy + count + 1);
     for (size_t i = 0; i < count; i++) {
-        size_t id_size = strlen(copy[i].id) + 1;
-        memcpy(at, copy[i].id, id_size);
-        copy[i].id = at;
-        at += id_size;
-        if (copy[i].data_len > 0) {
-            memcpy(at, copy[i].data, copy[i].data_len);
-        }
-        at[copy[i].data_len] = '\0';
-        copy[i].data = at;
-        at += copy[i].data_len + 1;
+        copy[i].id = block_add(&at, copy[i].id, strlen(copy[i].id));
+        copy[i].data = block_add(&at, copy[i].data, copy[i].data_len);
     }
     assert(at == (char *)(copy + count + 1) + bytes);
     *ret = copy;

@@ -1,35 +1,13 @@
 /* Reading an instance: by jansson, whose names do not go together with those of base/json.h. */
 #include "recipes/group/service_instance.h"
 
+#include "base/buf.h"
+
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A text that grows. */
-struct instance_text {
-    char *at; /* heap; NUL at its end once something was added */
-    size_t len;
-    size_t room;
-    bool no_memory;
-};
-
-static bool text_add(struct instance_text *t, const char *more)
-{
-    size_t len = strlen(more);
-    if (t->len + len + 1 > t->room) {
-        size_t room = 2 * (t->len + len) + 32;
-        char *at = realloc(t->at, room);
-        if (at == NULL) {
-            t->no_memory = true;
-            return false;
-        }
-        t->at = at;
-        t->room = room;
-    }
-    memcpy(t->at + t->len, more, len + 1);
-    t->len += len;
-    return true;
-}
 enum { PARSE_FACTOR = 8, PARSE_LEAST = 4096 }; /* bytes of memory per byte of text, about */
 
 /* NULL: not a text, or with a NUL in it, which no string of ours can hold. */
@@ -81,7 +59,7 @@ static int parse(const void *json, size_t len, json_t **ret)
 
 /* As text: what stands for itself, fields in braces, and braces that stand for themselves as the
  * fields that mean them. */
-static bool part_append(struct instance_text *out, const json_t *part)
+static bool part_append(struct buf *out, const json_t *part)
 {
     const char *value = text_of(part, "value");
     bool field = json_is_true(json_object_get(part, "variable"));
@@ -89,12 +67,14 @@ static bool part_append(struct instance_text *out, const json_t *part)
         return false;
     }
     if (field) {
-        return text_add(out, "{") && text_add(out, value) && text_add(out, "}");
+        buf_printf(out, "{%s}", value);
+        return true;
     }
     for (; *value != '\0'; value++) {
-        char one[] = {*value, '\0'};
-        if (!text_add(out, *value == '{' ? "{[}" : *value == '}' ? "{]}" : one)) {
-            return false;
+        if (*value == '{' || *value == '}') {
+            buf_append_str(out, *value == '{' ? "{[}" : "{]}");
+        } else {
+            buf_append_u8(out, (uint8_t)*value);
         }
     }
     return true;
@@ -104,17 +84,17 @@ static bool part_append(struct instance_text *out, const json_t *part)
 static int uri_spec_of(const json_t *object, char **ret)
 {
     const json_t *parts = json_object_get(json_object_get(object, "uriSpec"), "parts");
-    struct instance_text out = {.len = 0};
+    struct buf out;
     bool good = json_is_array(parts);
+    buf_init(&out, 0);
     for (size_t i = 0; good && i < json_array_size(parts); i++) {
         good = part_append(&out, json_array_get(parts, i));
     }
-    if (!good || !text_add(&out, "")) {
-        free(out.at);
-        out.at = NULL;
-    }
-    *ret = out.at;
-    return out.no_memory ? CONCLAVE_ENOMEM : 0;
+    buf_append_u8(&out, 0);
+    *ret = good && buf_ok(&out) ? strdup((const char *)out.data) : NULL;
+    int error = good && *ret == NULL ? CONCLAVE_ENOMEM : 0;
+    buf_finish(&out);
+    return error;
 }
 
 int instance_read(const void *json, size_t len, struct conclave_instance *ret, char **ret_block)

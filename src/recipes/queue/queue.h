@@ -28,7 +28,6 @@ struct queue_size {
     struct watch_slot watch;
     struct client_timer pause; /* between two listings, and after trouble */
     bool active;
-    bool ensuring;
     bool due;
     int64_t seen; /* -1: nothing yet */
     int64_t told;
@@ -176,7 +175,6 @@ struct conclave_item {
     struct step step;
     struct ensure_path ensure;
     struct client_timer retry;
-    bool ensuring;
     bool unknown; /* its outcome is unknown */
     int settle_error;
     conclave_item_fn done;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_MS = 250, OWN_PARTS = 3 };
+enum { OWN_PARTS = 3 };
 
 static void item_run(struct conclave_item *item);
 
@@ -55,7 +55,6 @@ static void forget_due(struct conclave_item *item, bool *due)
     }
 }
 
-/* Settled or lost: it does not hold up the queue's end any more. */
 /* The drawing above; an item without a claim begins as SETTLED. */
 static const uint16_t ITEM_NEXT[] = {
     [ITEM_HELD] = TRANSITION_TO(ITEM_HELD) | TRANSITION_TO(ITEM_SETTLING) |
@@ -73,6 +72,7 @@ static void item_enter(struct conclave_item *item, enum item_state state)
     item->state = state;
 }
 
+/* Settled or lost: it does not hold up the queue's end any more. */
 static void item_over(struct conclave_item *item, enum item_state state)
 {
     item_enter(item, state);
@@ -130,17 +130,10 @@ static void item_lost(struct conclave_item *item)
 static void queue_item_on_ensured(struct ensure_path *ensure, int error)
 {
     struct conclave_item *item = CONTAINER_OF(ensure, struct conclave_item, ensure);
-    item->ensuring = false;
     if (error != 0 && error_is_fatal(error) && item->state == ITEM_SETTLING) {
         settle_end(item, error);
     }
     item_run(item);
-}
-
-static void queue_item_retry_later(struct conclave_item *item)
-{
-    struct conclave_client *client = rt_of(item)->client;
-    client_timer_start(client, &item->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
 }
 
 static void settle_trouble(struct conclave_item *item, int error)
@@ -150,7 +143,7 @@ static void settle_trouble(struct conclave_item *item, int error)
     } else if (error_is_fatal(error)) {
         settle_end(item, error);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        queue_item_retry_later(item);
+        recipes_retry_later(rt_of(item), &item->retry);
     }
 }
 
@@ -190,10 +183,9 @@ static void on_settled(struct step *step, const struct conclave_reply *reply)
     } else if (parts_error(item, reply) != 0) {
         settle_end(item, parts_error(item, reply));
     } else if (no_dead) {
-        item->ensuring =
-            queue_ensure(item->queue, &item->ensure, item->queue->dead, queue_item_on_ensured) == 0;
-        if (!item->ensuring) {
-            queue_item_retry_later(item);
+        if (queue_ensure(item->queue, &item->ensure, item->queue->dead, queue_item_on_ensured) !=
+            0) {
+            recipes_retry_later(rt_of(item), &item->retry);
         }
     } else {
         item->unknown = item->unknown || error_is_unknown(reply->error);
@@ -211,7 +203,7 @@ static void settle_send(struct conclave_item *item)
     if (parts == NULL || dead == NULL) {
         free(parts);
         free(dead);
-        queue_item_retry_later(item);
+        recipes_retry_later(rt_of(item), &item->retry);
         return;
     }
     parts[0] =
@@ -273,7 +265,7 @@ static void queue_item_on_synced(struct step *step, const struct conclave_reply 
 
 static void item_run(struct conclave_item *item)
 {
-    if (item->state != ITEM_SETTLING || item->step.busy || item->ensuring ||
+    if (item->state != ITEM_SETTLING || item->step.busy || ensure_path_busy(&item->ensure) ||
         client_timer_active(&item->retry) || !recipes_connected(rt_of(item))) {
         return;
     }
@@ -396,13 +388,11 @@ static void item_free(struct handle *h)
 {
     struct conclave_item *item = CONTAINER_OF(h, struct conclave_item, handle);
     struct conclave_queue *q = item->queue;
+    assert(item->state == ITEM_SETTLED || item->state == ITEM_LOST);
     ensure_path_finish(&item->ensure);
     client_timer_stop(rt_of(item)->client, &item->retry);
-    free(item->name);
-    free(item->path);
-    free(item->claim);
     free(item->data);
-    free(item);
+    queue_item_abandon(item);
     handle_unref(&q->host.handle);
 }
 
@@ -628,12 +618,10 @@ int conclave_item_nack_async(struct conclave_item *item, conclave_item_fn done, 
     return settle_async(item, false, done, ctx);
 }
 
-/* Checks of item and claim, then the parts; their results alone are the caller's. */
 int conclave_item_fenced_multi(struct conclave_item *item, const struct conclave_op *parts,
                                size_t count, struct conclave_reply **ret_reply)
 {
     struct conclave_client *client = rt_of(item)->client;
-    struct conclave_reply *reply = NULL;
     int error = client_check(client);
     if (ret_reply != NULL) {
         *ret_reply = NULL;
@@ -647,29 +635,11 @@ int conclave_item_fenced_multi(struct conclave_item *item, const struct conclave
     if (!held) {
         return CONCLAVE_EFENCED;
     }
-    struct conclave_op *all = calloc(count + 2, sizeof *all);
-    if (all == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, item->path, item->version);
-    all[1] = conclave_op_path(CONCLAVE_OP_CHECK, item->claim, -1);
-    if (count > 0) {
-        memcpy(all + 2, parts, count * sizeof *all);
-    }
-    struct conclave_op op = conclave_op_multi(all, count + 2);
-    error = conclave_call(client, &op, &reply);
-    free(all);
-    if (reply != NULL && reply->results_count >= 2) {
-        error = claim_failed(reply) ? CONCLAVE_EFENCED : error;
-        reply->results += 2;
-        reply->results_count -= 2;
-    }
-    if (ret_reply != NULL) {
-        *ret_reply = reply;
-    } else {
-        conclave_reply_free(reply);
-    }
-    return error;
+    struct conclave_op checks[] = {
+        conclave_op_path(CONCLAVE_OP_CHECK, item->path, item->version),
+        conclave_op_path(CONCLAVE_OP_CHECK, item->claim, -1),
+    };
+    return fenced_multi_checks(client, checks, 2, parts, count, ret_reply);
 }
 
 void conclave_item_free(struct conclave_item *item)

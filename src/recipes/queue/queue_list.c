@@ -2,6 +2,7 @@
  * the other. */
 #include "base/slice.h"
 #include "recipes/engine/blocking_requests.h"
+#include "recipes/engine/option_copies.h"
 #include "recipes/queue/queue.h"
 
 #include <assert.h>
@@ -17,18 +18,6 @@ struct looking {
     size_t most;
     bool with_data;
 };
-
-/* Puts bytes and a NUL into a block and moves on. */
-static const char *block_add(char **at, const void *bytes, size_t len)
-{
-    char *text = *at;
-    if (len > 0) {
-        memcpy(text, bytes, len);
-    }
-    text[len] = '\0';
-    *at = text + len + 1;
-    return text;
-}
 
 /* Name, holder and data in one block, which name points to. */
 static int entry_fill(struct conclave_queue_entry *e, const char *name, struct slice holder,

@@ -2,25 +2,23 @@
  * often than a pause allows, so that a burst is told once. */
 #include "recipes/queue/queue.h"
 
-enum { PAUSE_MS = 50, TROUBLE_MS = 250 };
+enum { PAUSE_MS = 50 };
 
 static struct conclave_queue *of_size(struct queue_size *size)
 {
     return CONTAINER_OF(size, struct conclave_queue, size);
 }
 
-static void pause_for(struct queue_size *s, int64_t ms)
+static void size_trouble(struct queue_size *s)
 {
-    struct conclave_client *client = of_size(s)->host.handle.rt->client;
-    client_timer_start(client, &s->pause, client_now_ns(client) + ms * 1000000);
+    recipes_retry_later(of_size(s)->host.handle.rt, &s->pause);
 }
 
 static void queue_size_on_ensured(struct ensure_path *ensure, int error)
 {
     struct queue_size *s = CONTAINER_OF(ensure, struct queue_size, ensure);
-    s->ensuring = false;
     if (error != 0) {
-        pause_for(s, TROUBLE_MS);
+        size_trouble(s);
     }
     queue_size_run(of_size(s));
 }
@@ -29,16 +27,16 @@ static void queue_size_on_listed(struct step *step, const struct conclave_reply 
 {
     struct queue_size *s = CONTAINER_OF(step, struct queue_size, step);
     struct conclave_queue *q = of_size(s);
+    struct conclave_client *client = q->host.handle.rt->client;
     watch_slot_answered(&s->watch, reply->error == 0);
     if (!s->active) {
         watch_slot_clear(&s->watch);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        s->ensuring = queue_ensure(q, &s->ensure, q->path, queue_size_on_ensured) == 0;
-        if (!s->ensuring) {
-            pause_for(s, TROUBLE_MS);
+        if (queue_ensure(q, &s->ensure, q->path, queue_size_on_ensured) != 0) {
+            size_trouble(s);
         }
     } else if (reply->error != 0) {
-        pause_for(s, TROUBLE_MS);
+        size_trouble(s);
     } else {
         int64_t count = 0;
         for (size_t i = 0; i < reply->children_count; i++) {
@@ -50,7 +48,7 @@ static void queue_size_on_listed(struct step *step, const struct conclave_reply 
         if (s->due) {
             handle_post(&q->host.handle);
         }
-        pause_for(s, PAUSE_MS);
+        client_timer_start(client, &s->pause, client_now_ns(client) + PAUSE_MS * 1000000LL);
     }
     queue_size_run(q);
 }
@@ -58,13 +56,13 @@ static void queue_size_on_listed(struct step *step, const struct conclave_reply 
 void queue_size_run(struct conclave_queue *q)
 {
     struct queue_size *s = &q->size;
-    if (!s->active || s->step.busy || s->ensuring || s->watch.armed ||
+    if (!s->active || s->step.busy || ensure_path_busy(&s->ensure) || s->watch.armed ||
         client_timer_active(&s->pause) || !recipes_connected(q->host.handle.rt)) {
         return;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, q->path, 0);
     if (watch_slot_prepare(&s->watch, q->path, &op) != 0) {
-        pause_for(s, TROUBLE_MS);
+        size_trouble(s);
         return;
     }
     step_submit(&s->step, &op, queue_size_on_listed);

@@ -59,10 +59,10 @@ struct take {
     struct watch_slot claims_watch;
     struct watch_slot items_watch;
 
-    char **claimed; /* names, sorted */
+    char **claimed; /* names, sorted; one block */
     size_t claimed_count;
     struct queue_name *names; /* that are not claimed, in order */
-    char **owned;             /* their strings */
+    char **owned;             /* their strings, one block */
     size_t count;
     size_t next;
 
@@ -98,27 +98,12 @@ static void take_to(struct take *t, enum take_phase phase)
     t->phase = phase;
 }
 
-static void strings_free(char **list, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(list[i]);
-    }
-    free(list);
-}
-
-static void claimed_clear(struct take *t)
-{
-    strings_free(t->claimed, t->claimed_count);
-    t->claimed = NULL;
-    t->claimed_count = 0;
-}
-
 static void list_clear(struct take *t)
 {
-    strings_free(t->owned, t->count);
     free(t->names);
-    t->owned = NULL;
+    free(t->owned);
     t->names = NULL;
+    t->owned = NULL;
     t->count = t->next = 0;
 }
 
@@ -359,26 +344,19 @@ static bool is_claimed(const struct take *t, const char *name)
 /* Keeps the items that nobody has claimed. */
 static int keep_names(struct take *t, const struct conclave_reply *reply)
 {
-    int error = queue_names_order(reply->children, reply->children_count, &t->names, &t->count);
-    size_t n = 0;
-    if (error != 0) {
-        t->count = 0;
-        return error;
+    size_t count = 0;
+    assert(t->names == NULL && t->owned == NULL);
+    t->owned = texts_copy(reply->children, reply->children_count);
+    if (t->owned == NULL || queue_names_order((const char *const *)t->owned, reply->children_count,
+                                              &t->names, &count) != 0) {
+        return CONCLAVE_ENOMEM;
     }
-    t->owned = calloc(t->count + 1, sizeof *t->owned);
-    for (size_t i = 0; i < t->count && t->owned != NULL && error == 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!is_claimed(t, t->names[i].name)) {
-            t->owned[n] = strdup(t->names[i].name);
-            error = t->owned[n] == NULL ? CONCLAVE_ENOMEM : 0;
-            t->names[n] = t->names[i];
-            t->names[n].name = t->owned[n];
-            n += error == 0 ? 1 : 0;
+            t->names[t->count++] = t->names[i];
         }
     }
-    error = t->owned == NULL ? CONCLAVE_ENOMEM : error;
-    t->count = t->owned == NULL ? 0 : n;
-    t->next = 0;
-    return error;
+    return 0;
 }
 
 static void on_items(struct call *call, const struct conclave_reply *reply)
@@ -400,7 +378,6 @@ static void on_items(struct call *call, const struct conclave_reply *reply)
         t->looked = t->count == 0;
         take_to(t, t->count > 0 ? TAKE_READ : TAKE_LOOK);
     }
-    claimed_clear(t);
 }
 
 /* Lists the children of a path, with a watch if the look is made with watches. */
@@ -421,14 +398,10 @@ static void on_claims(struct call *call, const struct conclave_reply *reply)
     if (t->watching) {
         watch_slot_answered(&t->claims_watch, reply->error == 0);
     }
-    claimed_clear(t);
-    t->claimed = calloc(reply->children_count + 1, sizeof *t->claimed);
+    free(t->claimed);
+    t->claimed = texts_copy(reply->children, reply->children_count);
+    t->claimed_count = t->claimed == NULL ? 0 : reply->children_count;
     error = error == 0 && t->claimed == NULL ? CONCLAVE_ENOMEM : error;
-    for (size_t i = 0; i < reply->children_count && error == 0; i++) {
-        t->claimed[i] = strdup(reply->children[i]);
-        error = t->claimed[i] == NULL ? CONCLAVE_ENOMEM : 0;
-        t->claimed_count += error == 0 ? 1 : 0;
-    }
     if (error != 0) {
         take_trouble(t, error);
         return;
@@ -561,7 +534,7 @@ static void take_free(struct call *call)
     watch_slot_clear(&t->items_watch);
     item_clear(t);
     list_clear(t);
-    claimed_clear(t);
+    free(t->claimed);
     free(t->note);
     free(t);
 }

@@ -66,9 +66,8 @@ void conclave_config_acks_free(struct conclave_config_ack *list, size_t count)
 /* One of the list, with its texts in a block of its own. */
 static int add(struct audit *a, const char *id, const struct conclave_member *member)
 {
-    size_t id_size = strlen(id) + 1;
     size_t len = member == NULL ? 0 : member->data_len;
-    char *block = malloc(id_size + len + 1);
+    char *block = malloc(strlen(id) + 1 + len + 1);
     struct conclave_config_ack *list = realloc(a->list, (a->count + 1) * sizeof *list);
     if (list != NULL) {
         a->list = list;
@@ -77,18 +76,14 @@ static int add(struct audit *a, const char *id, const struct conclave_member *me
         free(block);
         return CONCLAVE_ENOMEM;
     }
-    memcpy(block, id, id_size);
-    if (len > 0) {
-        memcpy(block + id_size, member->data, len);
+    struct conclave_config_ack ack = {.id = block_add(&block, id, strlen(id))};
+    const char *text = block_add(&block, member == NULL ? NULL : member->data, len);
+    list[a->count] = ack;
+    if (!ack_parse(text, &list[a->count])) {
+        ack.why = "";
+        list[a->count] = ack;
     }
-    block[id_size + len] = '\0';
-    struct conclave_config_ack *ack = &list[a->count++];
-    memset(ack, 0, sizeof *ack);
-    if (!ack_parse(block + id_size, ack)) {
-        memset(ack, 0, sizeof *ack);
-        ack->why = "";
-    }
-    ack->id = block;
+    a->count++;
     return 0;
 }
 

@@ -148,11 +148,10 @@ static int fence_bindings_list_add(struct walk *w, const char *own, const struct
     if (block == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    memcpy(block, prefix, len);
-    memcpy(block + len, terms->lock.data, terms->lock.len);
-    block[len + terms->lock.len] = '\0';
+    const char *first = block_add(&block, prefix, len - 1);
+    const char *lock = block_add(&block, terms->lock.data, terms->lock.len);
     w->list[w->list_count++] =
-        (struct conclave_fence_binding){block, block + len, terms->delay_ms, terms->until_ms};
+        (struct conclave_fence_binding){first, lock, terms->delay_ms, terms->until_ms};
     return 0;
 }
 
