@@ -176,7 +176,8 @@ static void fuzz_children(struct slice text)
     for (char *at = copy; at != NULL && count < CHILDREN_MAX;) {
         names[count++] = strsep(&at, "\n");
     }
-    must(contenders_filter_kinds(naming, names, count, &contenders, &found) == 0);
+    struct conclave_reply reply = {.children = names, .children_count = count};
+    must(contenders_filter(naming, true, &reply, &contenders, &found) == 0);
     must(found <= count);
     contenders_sort(contenders, found, false);
     if (contenders_need_czxid(contenders, found)) {

@@ -1,50 +1,63 @@
 #include "recipes/engine/compare_and_set.h"
 
+#include "base/transition.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/persistent_node.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    RETRY_MS = 250,
     SWEEP_MAX = 32,                     /* markers looked at by one writer */
     SWEEP_AGE_MS = 24 * 60 * 60 * 1000, /* of those that are removed */
     NUMBER_MAX = 24,
 };
 
-static void compare_and_set_run(struct cas *c);
+static const uint16_t cas_next[] = {
+    [CAS_IDLE] = TRANSITION_TO(CAS_SEND) | TRANSITION_TO(CAS_REMOVE) | TRANSITION_TO(CAS_ENDED),
+    [CAS_SEND] = TRANSITION_TO(CAS_MARKER) | TRANSITION_TO(CAS_IDLE),
+    [CAS_MARKER] = TRANSITION_TO(CAS_MARKER) | TRANSITION_TO(CAS_NODE) | TRANSITION_TO(CAS_IDLE),
+    [CAS_NODE] = TRANSITION_TO(CAS_MARKER) | TRANSITION_TO(CAS_SEND) | TRANSITION_TO(CAS_IDLE),
+    [CAS_REMOVE] = TRANSITION_TO(CAS_ENDED),
+    [CAS_ENDED] = 0,
+};
 
-static struct conclave_client *compare_and_set_client_of(const struct cas *c)
+static void cas_enter(struct cas *c, enum cas_phase phase)
 {
-    return c->owner->rt->client;
-}
-
-static void compare_and_set_retry_later(struct cas *c)
-{
-    client_timer_start(compare_and_set_client_of(c), &c->retry,
-                       client_now_ns(compare_and_set_client_of(c)) + (int64_t)RETRY_MS * 1000000);
+    transition_check(cas_next, c->phase, phase);
+    assert(!c->step.busy && !ensure_path_busy(&c->ensure));
+    c->phase = phase;
 }
 
 static void end_write(struct cas *c, int error, const struct cas_result *result)
 {
-    c->phase = CAS_IDLE;
+    assert((error == 0) == (result != NULL));
+    cas_enter(c, CAS_IDLE);
     c->data = NULL;
     c->done(c, error, result);
-    compare_and_set_run(c);
 }
 
 /* The outcome is not known, or just now nothing can be done. */
 static void doubt(struct cas *c, int error)
 {
-    c->phase = CAS_MARKER;
+    cas_enter(c, CAS_MARKER);
     c->synced = false;
     if (error != CONCLAVE_CONNECTION_LOSS) {
-        compare_and_set_retry_later(c);
+        machine_retry_later(&c->machine);
     }
-    compare_and_set_run(c);
+}
+
+/* A request that wrote nothing has failed. */
+static void cas_trouble(struct cas *c, int error)
+{
+    if (error_is_fatal(error)) {
+        end_write(c, error, NULL);
+    } else {
+        doubt(c, error);
+    }
 }
 
 /* --- left-overs of other writers --------------------------------------------------- */
@@ -94,12 +107,11 @@ static void on_sweep_stat(struct step *step, const struct conclave_reply *reply)
 
 static void sweep_next(struct cas *c)
 {
-    if (c->names_count == 0 || c->ending || !recipes_connected(c->owner->rt)) {
+    if (c->names_count == 0 || c->ending || !recipes_connected(c->machine.owner->rt)) {
         names_clear(c);
         return;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, c->names[c->names_count - 1], 0);
-    step_submit(&c->sweep_step, &op, on_sweep_stat);
+    step_ask(&c->sweep_step, CONCLAVE_OP_EXISTS, c->names[c->names_count - 1], on_sweep_stat);
 }
 
 static void on_sweep_list(struct step *step, const struct conclave_reply *reply)
@@ -132,8 +144,7 @@ static void sweep(struct cas *c)
         return;
     }
     c->swept = true;
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, c->folder, 0);
-    step_submit(&c->sweep_step, &op, on_sweep_list);
+    step_ask(&c->sweep_step, CONCLAVE_OP_GET_CHILDREN, c->folder, on_sweep_list);
 }
 
 /* --- the write --------------------------------------------------------------------- */
@@ -141,22 +152,17 @@ static void sweep(struct cas *c)
 static void on_ensured(struct ensure_path *ensure, int error)
 {
     struct cas *c = CONTAINER_OF(ensure, struct cas, ensure);
-    c->ensuring = false;
-    if (error != 0 && (error_is_fatal(error) || error == CONCLAVE_NO_NODE)) {
+    if (error == CONCLAVE_NO_NODE) {
         end_write(c, error, NULL);
     } else if (error != 0) {
-        doubt(c, error);
-    } else {
-        compare_and_set_run(c);
+        cas_trouble(c, error);
     }
 }
 
 static void cas_ensure(struct cas *c, const char *path)
 {
-    c->ensuring = true;
     if (ensure_path_start(&c->ensure, path, c->acl, c->acl_count, on_ensured) != 0) {
-        c->ensuring = false;
-        compare_and_set_retry_later(c);
+        machine_retry_later(&c->machine);
     }
 }
 
@@ -170,7 +176,6 @@ static void on_refused(struct cas *c, const struct conclave_reply *reply)
         end_write(c, node, NULL);
     } else if (marker == CONCLAVE_NO_NODE && c->marked) {
         c->marked = false; /* somebody removed it: made again, by the same write */
-        compare_and_set_run(c);
     } else if (marker == CONCLAVE_NO_NODE) {
         cas_ensure(c, c->folder);
     } else if (marker == CONCLAVE_NODE_EXISTS) {
@@ -195,10 +200,8 @@ static void on_sent(struct step *step, const struct conclave_reply *reply)
         doubt(c, reply->error);
     } else if (reply->results_count == 2) {
         on_refused(c, reply);
-    } else if (error_is_fatal(reply->error)) {
-        end_write(c, reply->error, NULL);
     } else {
-        doubt(c, reply->error);
+        cas_trouble(c, reply->error);
     }
 }
 
@@ -232,17 +235,12 @@ static void on_node(struct step *step, const struct conclave_reply *reply)
 {
     struct cas *c = CONTAINER_OF(step, struct cas, step);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        if (error_is_fatal(reply->error)) {
-            end_write(c, reply->error, NULL);
-        } else {
-            doubt(c, reply->error);
-        }
+        cas_trouble(c, reply->error);
         return;
     }
     bool there = reply->error == 0;
     if (there ? reply->stat.version == c->expected : c->expected == CAS_ABSENT) {
-        c->phase = CAS_SEND;
-        compare_and_set_run(c);
+        cas_enter(c, CAS_SEND);
     } else {
         int error = !there                      ? CONCLAVE_NO_NODE
                     : c->expected == CAS_ABSENT ? CONCLAVE_NODE_EXISTS
@@ -256,11 +254,7 @@ static void on_marker(struct step *step, const struct conclave_reply *reply)
     struct cas *c = CONTAINER_OF(step, struct cas, step);
     char number[NUMBER_MAX];
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        if (error_is_fatal(reply->error)) {
-            end_write(c, reply->error, NULL);
-        } else {
-            doubt(c, reply->error);
-        }
+        cas_trouble(c, reply->error);
         return;
     }
     size_t len = (size_t)snprintf(number, sizeof number, "%" PRIu64, c->number);
@@ -271,8 +265,7 @@ static void on_marker(struct step *step, const struct conclave_reply *reply)
         end_write(c, 0, &result);
         return;
     }
-    c->phase = CAS_NODE;
-    compare_and_set_run(c);
+    cas_enter(c, CAS_NODE);
 }
 
 static void compare_and_set_on_synced(struct step *step, const struct conclave_reply *reply)
@@ -281,22 +274,18 @@ static void compare_and_set_on_synced(struct step *step, const struct conclave_r
     c->synced = reply->error == 0;
     if (!c->synced) {
         doubt(c, reply->error);
-        return;
     }
-    compare_and_set_run(c);
 }
 
 static void recover(struct cas *c)
 {
     if (!c->synced) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, c->path, 0);
-        step_submit(&c->step, &op, compare_and_set_on_synced);
-        return;
+        step_ask(&c->step, CONCLAVE_OP_SYNC, c->path, compare_and_set_on_synced);
+    } else if (c->phase == CAS_MARKER) {
+        step_ask(&c->step, CONCLAVE_OP_GET, c->marker, on_marker);
+    } else {
+        step_ask(&c->step, CONCLAVE_OP_EXISTS, c->path, on_node);
     }
-    bool marker = c->phase == CAS_MARKER;
-    struct conclave_op op = conclave_op_path(marker ? CONCLAVE_OP_GET : CONCLAVE_OP_EXISTS,
-                                             marker ? c->marker : c->path, 0);
-    step_submit(&c->step, &op, marker ? on_marker : on_node);
 }
 
 /* --- the end ------------------------------------------------------------------------ */
@@ -304,7 +293,7 @@ static void recover(struct cas *c)
 static void ended(struct cas *c)
 {
     if (c->phase != CAS_ENDED) {
-        c->phase = CAS_ENDED;
+        cas_enter(c, CAS_ENDED);
         c->ended(c);
     }
 }
@@ -313,7 +302,7 @@ static void ended(struct cas *c)
 static void leave_marker(struct cas *c)
 {
     /* Without memory other writers remove it, when it is a day old. */
-    int error = deletes_add_persistent(&c->owner->rt->deletes, c->marker);
+    int error = deletes_add_persistent(&c->machine.owner->rt->deletes, c->marker);
     (void)error;
     ended(c);
 }
@@ -323,46 +312,33 @@ static void on_removed(struct step *step, const struct conclave_reply *reply)
     struct cas *c = CONTAINER_OF(step, struct cas, step);
     if (reply->error == CONCLAVE_SESSION_EXPIRED) {
         leave_marker(c);
-        return;
-    }
-    if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE || error_is_fatal(reply->error) ||
-        reply->error == CONCLAVE_ECLOSED) {
+    } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE ||
+               reply->error == CONCLAVE_ECLOSED ||
+               !machine_tries_again(&c->machine, reply->error)) {
         ended(c);
-        return;
     }
-    if (reply->error != CONCLAVE_CONNECTION_LOSS) {
-        compare_and_set_retry_later(c);
-    }
-    compare_and_set_run(c);
 }
 
-static void compare_and_set_run(struct cas *c)
+static void cas_work(struct machine *machine)
 {
-    if (c->phase == CAS_ENDED || c->step.busy || c->ensuring) {
+    struct cas *c = CONTAINER_OF(machine, struct cas, machine);
+    enum conclave_state state = client_state(machine_client(machine));
+    if (c->phase == CAS_ENDED || c->step.busy || ensure_path_busy(&c->ensure)) {
         return;
     }
     if (c->ending && c->phase == CAS_IDLE) {
-        c->phase = CAS_REMOVE;
+        cas_enter(c, CAS_REMOVE);
     }
-    enum conclave_state state = client_state(compare_and_set_client_of(c));
-    if (state_is_final(state)) {
-        if (c->phase == CAS_REMOVE) {
-            ended(c);
-        } else if (c->phase != CAS_IDLE) {
-            end_write(c, state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED,
-                      NULL);
-        }
-        return;
-    }
-    if (c->phase == CAS_REMOVE && !c->marked) {
+    if (c->phase == CAS_REMOVE && (state_is_final(state) || !c->marked)) {
         ended(c);
+    } else if (c->phase == CAS_IDLE) {
         return;
-    }
-    if (c->phase == CAS_IDLE || !recipes_connected(c->owner->rt) ||
-        client_timer_active(&c->retry)) {
+    } else if (state_is_final(state)) {
+        end_write(c, state_error(state), NULL);
+        machine_run(machine); /* it may have to end */
+    } else if (!machine_can_send(machine)) {
         return;
-    }
-    if (c->phase == CAS_SEND) {
+    } else if (c->phase == CAS_SEND) {
         send(c);
     } else if (c->phase == CAS_REMOVE) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, c->marker, -1);
@@ -372,18 +348,11 @@ static void compare_and_set_run(struct cas *c)
     }
 }
 
-static void compare_and_set_on_retry(struct conclave_client *client, void *ctx)
-{
-    compare_and_set_run(ctx);
-}
-
 /* Nobody waits for a link any more. */
 static void give_up(struct cas *c)
 {
     if (c->phase != CAS_IDLE && c->phase != CAS_REMOVE && c->phase != CAS_ENDED) {
-        c->phase = CAS_IDLE;
-        c->data = NULL;
-        c->done(c, CONCLAVE_CONNECTION_LOSS, NULL);
+        end_write(c, CONCLAVE_CONNECTION_LOSS, NULL);
     }
     if (c->marked || c->tried) {
         leave_marker(c);
@@ -394,19 +363,20 @@ static void give_up(struct cas *c)
 
 void cas_on_state(struct cas *c, enum conclave_state state)
 {
-    if (recipes_connected(c->owner->rt) || state_is_final(state)) {
-        client_timer_stop(compare_and_set_client_of(c), &c->retry);
+    if (recipes_connected(c->machine.owner->rt) || state_is_final(state)) {
+        machine_resume(&c->machine);
     }
     if (state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST) {
         c->synced = false;
-        if (c->phase == CAS_NODE) {
-            c->phase = CAS_MARKER; /* a request that lingers may have arrived meanwhile */
+        if (c->phase == CAS_NODE && !c->step.busy) {
+            cas_enter(c, CAS_MARKER); /* a request that lingers may have arrived meanwhile */
         }
     }
-    if (state == CONCLAVE_STATE_LOST && c->ending && !c->step.busy && !c->ensuring) {
+    if (state == CONCLAVE_STATE_LOST && c->ending && c->phase != CAS_ENDED && !c->step.busy &&
+        !ensure_path_busy(&c->ensure)) {
         give_up(c);
     }
-    compare_and_set_run(c);
+    machine_run(&c->machine);
 }
 
 void cas_write(struct cas *c, const void *data, size_t len, int32_t expected)
@@ -416,16 +386,16 @@ void cas_write(struct cas *c, const void *data, size_t len, int32_t expected)
     c->expected = expected;
     c->number++;
     c->tried = false;
-    c->phase = CAS_SEND;
-    compare_and_set_run(c);
+    cas_enter(c, CAS_SEND);
+    machine_run(&c->machine);
 }
 
 bool cas_cancel(struct cas *c)
 {
-    if (c->tried || c->ensuring || c->phase == CAS_IDLE) {
+    if (c->tried || ensure_path_busy(&c->ensure) || c->phase == CAS_IDLE) {
         return false;
     }
-    c->phase = CAS_IDLE;
+    cas_enter(c, CAS_IDLE);
     c->data = NULL;
     return true;
 }
@@ -433,7 +403,7 @@ bool cas_cancel(struct cas *c)
 void cas_end(struct cas *c)
 {
     c->ending = true;
-    compare_and_set_run(c);
+    machine_run(&c->machine);
 }
 
 int cas_init(struct cas *c, const char *path)
@@ -456,17 +426,16 @@ int cas_init(struct cas *c, const char *path)
 
 void cas_begin(struct cas *c, struct handle *owner)
 {
-    c->owner = owner;
-    step_init(&c->step, owner);
+    machine_init(&c->machine, owner, cas_work);
+    machine_step_init(&c->machine, &c->step);
+    machine_ensure_init(&c->machine, &c->ensure);
     step_init(&c->sweep_step, owner);
-    ensure_path_init(&c->ensure, owner);
-    client_timer_init(&c->retry, compare_and_set_on_retry, c);
 }
 
 void cas_finish(struct cas *c)
 {
-    if (c->owner != NULL) {
-        client_timer_stop(compare_and_set_client_of(c), &c->retry);
+    if (c->machine.owner != NULL) {
+        machine_resume(&c->machine);
         ensure_path_finish(&c->ensure);
     }
     names_clear(c);

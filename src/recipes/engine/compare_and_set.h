@@ -23,6 +23,8 @@
 /* As the expected version: the node must not be there. */
 enum { CAS_ABSENT = -2 };
 
+/*   IDLE --write--> SEND --lost answer--> MARKER --not written--> NODE --as expected--> SEND
+ *   SEND, MARKER, NODE --outcome known--> IDLE     NODE --link lost--> MARKER     IDLE --end--> REMOVE --> ENDED */
 enum cas_phase {
     CAS_IDLE,
     CAS_SEND,
@@ -38,7 +40,7 @@ struct cas_result {
 };
 
 struct cas {
-    struct handle *owner;
+    struct machine machine;
     const char *path; /* borrowed, as acl is */
     const struct conclave_acl *acl;
     size_t acl_count;
@@ -58,8 +60,6 @@ struct cas {
     bool tried;  /* the write was sent, if only once */
     struct step step;
     struct ensure_path ensure;
-    bool ensuring;
-    struct client_timer retry;
     const void *data; /* borrowed until done */
     size_t data_len;
     int32_t expected;

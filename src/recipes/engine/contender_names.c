@@ -104,36 +104,25 @@ bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret
     return false;
 }
 
-static int filter(enum conclave_naming naming, bool kinds, const char *const *children,
-                  size_t count, struct line_entry **ret, size_t *ret_count)
+int contenders_filter(enum conclave_naming naming, bool kinds, const struct conclave_reply *reply,
+                      struct line_entry **ret, size_t *ret_count)
 {
-    struct line_entry *list = calloc(count == 0 ? 1 : count, sizeof *list);
+    struct line_entry *list = calloc(reply->children_count + 1, sizeof *list);
     size_t n = 0;
     if (list == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < reply->children_count; i++) {
+        const char *name = reply->children[i];
         struct line_entry *c = &list[n];
-        if (kinds ? name_parse_kind(naming, children[i], &c->sequence, &c->kind)
-                  : name_parse(naming, children[i], &c->sequence)) {
-            list[n++].name = children[i];
+        if (kinds ? name_parse_kind(naming, name, &c->sequence, &c->kind)
+                  : name_parse(naming, name, &c->sequence)) {
+            list[n++].name = name;
         }
     }
     *ret = list;
     *ret_count = n;
     return 0;
-}
-
-int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
-                      struct line_entry **ret, size_t *ret_count)
-{
-    return filter(naming, false, children, count, ret, ret_count);
-}
-
-int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
-                            struct line_entry **ret, size_t *ret_count)
-{
-    return filter(naming, true, children, count, ret, ret_count);
 }
 
 static int compare_numbers(const void *a, const void *b)

@@ -62,14 +62,10 @@ static inline bool sequence_before(int32_t a, int32_t b)
     return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }
 
-/* The contenders among children, unordered, names borrowed. 0 and *ret (free with free; NULL
- * when none), CONCLAVE_ENOMEM. */
-int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
+/* The contenders among the children of an answer, unordered, names borrowed; kinds: readers and writers, too. 0 and
+ * *ret (free with free), CONCLAVE_ENOMEM. */
+int contenders_filter(enum conclave_naming naming, bool kinds, const struct conclave_reply *reply,
                       struct line_entry **ret, size_t *ret_count) CONCLAVE_MUST_USE;
-
-/* The same with contenders of all kinds. */
-int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
-                            struct line_entry **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Of a list that was sorted by them: whether sequence numbers alone do not order these: two are
  * equal, or they span more than NAMES_SPAN. */

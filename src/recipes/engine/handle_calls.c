@@ -1,7 +1,6 @@
 #include "recipes/engine/handle_calls.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* --- hosts ----------------------------------------------------------------------- */
 
@@ -27,7 +26,7 @@ void host_owes(struct host *host)
 
 void host_told(struct host *host)
 {
-    assert(host->untold > 0);
+    assert(host->untold > 0 && !host->closing.due);
     host->untold--;
     host_check(host);
 }
@@ -122,10 +121,9 @@ static bool host_is_ready(void *ctx)
 
 int host_wait(struct host *host, bool (*ready)(void *ctx), void *ctx, int64_t timeout_ms)
 {
-    struct conclave_client *client = host->handle.rt->client;
     struct host_waiter w = {host, ready, ctx};
     handle_ref(&host->handle);
-    int error = client_wait(client, host_is_ready, &w, client_deadline_ns(client, timeout_ms));
+    int error = handle_wait(&host->handle, host_is_ready, &w, timeout_ms);
     error = host->closing.ending ? host->closing.why : error;
     handle_unref(&host->handle);
     return error;
@@ -183,27 +181,21 @@ static void call_settle(struct call *call)
     }
 }
 
-void call_run(struct call *call)
+static void call_work(struct machine *machine)
 {
-    if (call->ended || call->running) {
-        call->again = true;
-        return;
-    }
+    struct call *call = CONTAINER_OF(machine, struct call, machine);
     enum conclave_state state = client_state(call_client(call));
     if (call->stop == 0 && state_is_final(state)) { /* who was told of it first may run another */
         call->stop = state_error(state);
     }
-    call->running = true;
-    handle_ref(&call->handle);
-    do {
-        call->again = false;
-        if (call->step.busy || ensure_path_busy(&call->ensure)) {
-            break; /* the answer runs it */
-        }
+    if (!call->ended && !call->step.busy && !ensure_path_busy(&call->ensure)) {
         call->class->run(call);
-    } while (call->again && !call->ended);
-    call->running = false;
-    handle_unref(&call->handle);
+    }
+}
+
+void call_run(struct call *call)
+{
+    machine_run(&call->machine);
 }
 
 void call_stop(struct call *call, int why)
@@ -222,7 +214,7 @@ void call_end(struct call *call, int error)
     call->ended = true;
     call->error = error;
     client_timer_stop(client, &call->deadline);
-    client_timer_stop(client, &call->retry);
+    machine_resume(&call->machine);
     list_remove(&call->link);
     client_notify(client);
     handle_ref(&host->handle);
@@ -238,23 +230,17 @@ void call_end(struct call *call, int error)
 
 void call_retry_later(struct call *call)
 {
-    if (!call->ended && !client_timer_active(&call->retry)) {
-        recipes_retry_later(call->handle.rt, &call->retry);
+    if (!call->ended) {
+        machine_retry_later(&call->machine);
     }
 }
 
 void call_trouble(struct call *call, int error)
 {
-    if (error_is_fatal(error)) {
+    assert(!call->ended);
+    if (!machine_tries_again(&call->machine, error)) {
         call->class->fail(call, error);
-    } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        call_retry_later(call);
     }
-}
-
-bool call_can_send(const struct call *call)
-{
-    return recipes_connected(call->handle.rt) && !client_timer_active(&call->retry);
 }
 
 bool call_gives_up(const struct call *call)
@@ -267,7 +253,6 @@ static void call_on_reply(struct step *step, const struct conclave_reply *reply)
 {
     struct call *call = CONTAINER_OF(step, struct call, step);
     call->answered(call, reply);
-    call_run(call);
 }
 
 void call_send(struct call *call, const struct conclave_op *op, call_fn fn)
@@ -293,7 +278,6 @@ static void call_on_ensured(struct ensure_path *ensure, int error)
     if (error != 0) {
         call_trouble(call, error);
     }
-    call_run(call);
 }
 
 void call_ensure(struct call *call, const char *path, const struct conclave_acl *acl,
@@ -310,11 +294,6 @@ static void on_deadline(struct conclave_client *client, void *ctx)
     call_stop(ctx, CONCLAVE_ETIMEDOUT);
 }
 
-static void handle_calls_on_retry(struct conclave_client *client, void *ctx)
-{
-    call_run(ctx);
-}
-
 static void call_on_state(struct handle *h, enum conclave_state state)
 {
     struct call *call = call_of(h);
@@ -322,7 +301,7 @@ static void call_on_state(struct handle *h, enum conclave_state state)
         return;
     }
     handle_ref(h);
-    client_timer_stop(call_client(call), &call->retry);
+    machine_resume(&call->machine);
     if (call->class->on_state != NULL) {
         call->class->on_state(call, state);
     }
@@ -348,6 +327,7 @@ static void call_free(struct handle *h)
 {
     struct call *call = call_of(h);
     struct host *host = call->host;
+    assert(call->ended && call->machine.state == MACHINE_RESTS);
     ensure_path_finish(&call->ensure);
     call->class->free(call);
     handle_unref(&host->handle);
@@ -362,9 +342,9 @@ void call_init(struct call *call, struct host *host, const struct call_class *cl
     call->host = host;
     call->class = class;
     client_timer_init(&call->deadline, on_deadline, call);
-    client_timer_init(&call->retry, handle_calls_on_retry, call);
-    step_init(&call->step, &call->handle);
-    ensure_path_init(&call->ensure, &call->handle);
+    machine_init(&call->machine, &call->handle, call_work);
+    machine_step_init(&call->machine, &call->step);
+    machine_ensure_init(&call->machine, &call->ensure);
     list_push_back(&host->calls, &call->link);
 }
 

@@ -11,6 +11,7 @@
 #define RECIPES_ENGINE_HANDLE_CALLS_H
 
 #include "recipes/engine/handle_shutdown.h"
+#include "recipes/engine/machine.h"
 #include "recipes/engine/protected_create.h"
 
 /* --- hosts ----------------------------------------------------------------------- */
@@ -91,14 +92,12 @@ struct call {
     const struct call_class *class;
     struct list link; /* in host.calls */
     struct client_timer deadline;
-    struct client_timer retry;
+    struct machine machine;    /* works by class->run */
     struct step step;          /* its request */
     call_fn answered;          /* gets the answer to that */
     struct ensure_path ensure; /* a node that it needs, and the parents of that */
     bool now;                  /* its time is 0: it does not wait, but asks once */
     int stop;                  /* 0, or why it shall end: ETIMEDOUT, ECLOSED, ... */
-    bool running;
-    bool again;
     bool ended;
     int error; /* once ended */
     bool told; /* its answer was taken, or nobody wants it */
@@ -135,7 +134,10 @@ void call_trouble(struct call *call, int error);
 void call_retry_later(struct call *call);
 
 /* Whether it can send now: linked, and no pause to be kept. */
-bool call_can_send(const struct call *call);
+static inline bool call_can_send(const struct call *call)
+{
+    return machine_can_send(&call->machine);
+}
 
 /* Whether call->stop ends it now: a call that does not wait may still ask once. */
 bool call_gives_up(const struct call *call);

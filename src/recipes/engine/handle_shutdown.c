@@ -37,6 +37,7 @@ bool closing_tell(struct closing *c, void (*call)(void *self, int why), void *se
     if (!c->due || c->told) {
         return false;
     }
+    assert(c->ending);
     c->told = true;
     client_unlock(client);
     call(self, c->why);
@@ -70,16 +71,12 @@ static bool returned(void *ctx)
 
 int closing_wait(struct closing *c, int64_t timeout_ms)
 {
-    struct conclave_client *client = handle_shutdown_client_of(c);
-    int error = recipes_may_block(c->handle->rt);
-    if (error != 0) {
-        return error;
+    struct handle *handle = c->handle; /* c may end with it */
+    int error = handle_begin_wait(handle);
+    if (error == 0) {
+        error = handle_wait(handle, returned, c, timeout_ms);
+        handle_end_wait(handle);
     }
-    client_lock(client);
-    handle_ref(c->handle);
-    error = client_wait(client, returned, c, client_deadline_ns(client, timeout_ms));
-    handle_unref(c->handle);
-    client_unlock(client);
     return error;
 }
 

@@ -1,5 +1,6 @@
 #include "recipes/engine/line_position.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,26 +17,9 @@ static void list_clear(struct place *p)
 }
 
 /* An answer: false when it is about an earlier node. */
-static bool current(const struct place *p)
+static bool current(const struct place *p, const struct step *step)
 {
-    return p->asked == p->generation && p->node != NULL;
-}
-
-static bool own_current(const struct place *p)
-{
-    return p->own_asked == p->generation && p->node != NULL;
-}
-
-static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    struct place *p = CONTAINER_OF(slot, struct place, own);
-    p->class->wake(p);
-}
-
-static void on_before_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    struct place *p = CONTAINER_OF(slot, struct place, before);
-    p->class->wake(p);
+    return step->generation == p->generation && p->node != NULL;
 }
 
 /* Our own node, as this session sees it: it has to be the one that was created, by this
@@ -44,7 +28,7 @@ static void on_own(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, own_step);
     watch_slot_answered(&p->own, reply->error == 0);
-    if (!own_current(p)) {
+    if (!current(p, step)) {
         watch_slot_clear(&p->own);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         p->class->gone(p);
@@ -55,14 +39,13 @@ static void on_own(struct step *step, const struct conclave_reply *reply)
     } else if (p->class->own != NULL) {
         p->class->own(p, reply);
     }
-    p->class->wake(p);
 }
 
 static void on_before(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
     watch_slot_answered(&p->before, reply->error == 0);
-    if (!current(p)) {
+    if (!current(p, step)) {
         watch_slot_clear(&p->before);
     } else if (reply->error == CONCLAVE_NO_NODE && p->last) {
         watch_slot_clear(&p->before);
@@ -72,14 +55,14 @@ static void on_before(struct step *step, const struct conclave_reply *reply)
         p->class->trouble(p, reply->error);
     } else if (reply->error == 0 && !p->last && reply->stat.mzxid > p->list_zxid) {
         watch_slot_clear(&p->before); /* it has told something since the list was made */
-    }
-    p->class->wake(p); /* NO_NODE: gone since the list was made, so the list is made again */
+    } /* else NO_NODE: gone since the list was made, so the list is made again */
 }
 
-static void submit(struct place *p, const struct conclave_op *op, step_fn fn)
+static void submit(struct place *p, struct step *step, const struct conclave_op *op, step_fn fn)
 {
-    p->asked = p->generation;
-    step_submit(&p->step, op, fn);
+    assert(p->node != NULL);
+    step->generation = p->generation;
+    step_submit(step, op, fn);
 }
 
 static void read_before(struct place *p, const char *path)
@@ -88,7 +71,7 @@ static void read_before(struct place *p, const char *path)
     if (path == NULL || watch_slot_prepare(&p->before, path, &op) != 0) {
         p->class->trouble(p, CONCLAVE_ENOMEM);
     } else {
-        submit(p, &op, on_before);
+        submit(p, &p->step, &op, on_before);
     }
 }
 
@@ -135,7 +118,7 @@ static void list_children(struct place *p)
         p->class->trouble(p, CONCLAVE_ENOMEM);
         return;
     }
-    submit(p, &op, line_position_on_children);
+    submit(p, &p->step, &op, line_position_on_children);
 }
 
 /* The list is in order: we are not in it, have to wait, or are free. */
@@ -193,16 +176,14 @@ static void on_czxid(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
     struct line_entry *c = &p->list[p->list_next];
-    if (!current(p) || (reply->error != 0 && reply->error != CONCLAVE_NO_NODE)) {
+    if (!current(p, step) || (reply->error != 0 && reply->error != CONCLAVE_NO_NODE)) {
         list_failed(p, reply->error);
-        p->class->wake(p);
         return;
     }
     c->gone = reply->error == CONCLAVE_NO_NODE;
     c->czxid = place_inherited_czxid(reply);
     p->list_next++;
     fetch_czxid(p);
-    p->class->wake(p);
 }
 
 static void fetch_czxid(struct place *p)
@@ -217,7 +198,7 @@ static void fetch_czxid(struct place *p)
         bool read = p->list[p->list_next].kind == NAME_READ;
         struct conclave_op op =
             conclave_op_path(read ? CONCLAVE_OP_GET : CONCLAVE_OP_EXISTS, path, 0);
-        submit(p, &op, on_czxid);
+        submit(p, &p->step, &op, on_czxid);
         free(path);
         return;
     }
@@ -256,10 +237,7 @@ static void order_by_czxid(struct place *p, const struct line_entry *list, size_
 int place_contenders(const struct place *p, const struct conclave_reply *reply,
                      struct line_entry **ret, size_t *ret_count)
 {
-    int error = p->class->kinds ? contenders_filter_kinds(p->naming, reply->children,
-                                                          reply->children_count, ret, ret_count)
-                                : contenders_filter(p->naming, reply->children,
-                                                    reply->children_count, ret, ret_count);
+    int error = contenders_filter(p->naming, p->class->kinds, reply, ret, ret_count);
     if (error == 0) {
         contenders_sort(*ret, *ret_count, false);
     }
@@ -274,7 +252,7 @@ static void line_position_on_children(struct step *step, const struct conclave_r
     if (p->before.pending) {
         watch_slot_answered(&p->before, reply->error == 0);
     }
-    if (!current(p)) {
+    if (!current(p, step)) {
         watch_slot_clear(&p->before); /* asked anew below */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         p->class->gone(p);
@@ -292,7 +270,6 @@ static void line_position_on_children(struct step *step, const struct conclave_r
         }
     }
     free(list);
-    p->class->wake(p);
 }
 
 static void read_own(struct place *p)
@@ -302,8 +279,7 @@ static void read_own(struct place *p)
         p->class->trouble(p, CONCLAVE_ENOMEM);
         return;
     }
-    p->own_asked = p->generation;
-    step_submit(&p->own_step, &op, on_own);
+    submit(p, &p->own_step, &op, on_own);
 }
 
 void place_run(struct place *p, bool queued)
@@ -336,6 +312,7 @@ void place_forget_before(struct place *p)
 
 void place_enter(struct place *p, const char *node, int64_t session_id, int64_t czxid)
 {
+    assert(p->node == NULL && !p->own.armed && !p->before.armed);
     p->node = node;
     p->session_id = session_id;
     p->czxid = czxid;
@@ -354,18 +331,17 @@ void place_leave(struct place *p)
     place_forget_before(p);
 }
 
-void place_init(struct place *p, struct handle *owner, const struct place_class *class,
+void place_init(struct place *p, struct machine *machine, const struct place_class *class,
                 const char *parent, enum conclave_naming naming)
 {
     memset(p, 0, sizeof *p);
-    p->owner = owner;
     p->class = class;
     p->parent = parent;
     p->naming = naming;
-    step_init(&p->step, owner);
-    step_init(&p->own_step, owner);
-    watch_slot_init(&p->own, owner, on_own_watch);
-    watch_slot_init(&p->before, owner, on_before_watch);
+    machine_step_init(machine, &p->step);
+    machine_step_init(machine, &p->own_step);
+    machine_watch_init(machine, &p->own);
+    machine_watch_init(machine, &p->before);
 }
 
 void place_finish(struct place *p)

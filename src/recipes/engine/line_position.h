@@ -11,7 +11,7 @@
 #define RECIPES_ENGINE_LINE_POSITION_H
 
 #include "recipes/engine/contender_names.h"
-#include "recipes/engine/recipe_runtime.h"
+#include "recipes/engine/machine.h"
 
 struct place;
 
@@ -37,8 +37,6 @@ struct place_class {
     void (*own)(struct place *place, const struct conclave_reply *reply);
     /* It would have to wait: whether to. NULL: always. */
     bool (*wait)(struct place *place);
-    /* Something is known now, or has changed: look again (place_run). Comes after the others. */
-    void (*wake)(struct place *place);
     bool kinds;    /* readers and writers stand among the contenders */
     bool together; /* our node is read and the list made at once, not one after the other: free may
                       come before our node was verified (place_verified) */
@@ -46,15 +44,12 @@ struct place_class {
 
 struct place {
     const struct place_class *class;
-    struct handle *owner;
     enum conclave_naming naming;
     const char *parent; /* borrowed */
     const char *node;   /* our own, borrowed; NULL: none */
     int64_t session_id; /* its owner */
     int64_t czxid;
     uint32_t generation; /* of the node: answers about an earlier one are dropped */
-    uint32_t asked;      /* generation at the request in flight */
-    uint32_t own_asked;  /* the same for own_step */
     struct step step;
     struct step own_step;     /* reads our own node */
     struct watch_slot own;    /* on the node itself */
@@ -69,8 +64,9 @@ struct place {
     size_t list_next;
 };
 
-/* parent is borrowed as long as the place is. */
-void place_init(struct place *place, struct handle *owner, const struct place_class *class,
+/* machine: is run when something is known or has changed, and calls place_run. parent is borrowed as long as the place
+ * is. */
+void place_init(struct place *place, struct machine *machine, const struct place_class *class,
                 const char *parent, enum conclave_naming naming);
 void place_finish(struct place *place);
 

@@ -1,7 +1,10 @@
 #include "recipes/engine/option_copies.h"
 
+#include "base/random.h"
 #include "client/core/path.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,16 @@ char *default_id(void)
     host[sizeof host - 1] = '\0';
     (void)snprintf(id, sizeof id, "%s:%ld", host, (long)getpid());
     return strdup(id);
+}
+
+void random_text(char *buf, size_t bytes)
+{
+    uint8_t random[16];
+    assert(bytes <= sizeof random);
+    random_bytes(random, bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        (void)snprintf(buf + 2 * i, 3, "%02x", random[i]);
+    }
 }
 
 char *text_concat(const char *a, const char *b)
@@ -59,4 +72,10 @@ char **texts_copy(const char *const *texts, size_t count)
         }
     }
     return copy;
+}
+
+char *bytes_copy(const void *data, size_t len)
+{
+    char *at = malloc(len + 1);
+    return at == NULL ? NULL : block_add(&at, data, len);
 }

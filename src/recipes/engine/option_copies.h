@@ -20,4 +20,10 @@ char **texts_copy(const char *const *texts, size_t count);
 /* Puts bytes and a NUL into a block that has room for them, and moves on behind them. */
 char *block_add(char **at, const void *bytes, size_t len);
 
+/* len bytes with a NUL behind them. data may be NULL when len is 0. */
+char *bytes_copy(const void *data, size_t len);
+
+/* Writes the digits of so many (16 at most) random bytes, and a NUL. */
+void random_text(char *buf, size_t bytes);
+
 #endif

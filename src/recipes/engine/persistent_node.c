@@ -1,20 +1,16 @@
 #include "recipes/engine/persistent_node.h"
 
-#include "base/random.h"
+#include "base/transition.h"
+#include "recipes/engine/option_copies.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    RETRY_MS = 250,    /* after what a new link does not mend */
-    BACKOFF_MS = 1000, /* when somebody deletes the node again and again */
-};
+enum { BACKOFF_MS = 1000 }; /* when somebody deletes the node again and again */
 
 static const char HEAD[] = "conclave-member ";
-
-static void persistent_node_run(struct member *m);
 
 /* --- data ------------------------------------------------------------------------ */
 
@@ -49,11 +45,7 @@ const void *member_payload(const void *bytes, size_t len, size_t *ret_len)
 
 void member_incarnation(char *buf)
 {
-    uint8_t bytes[16];
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        (void)snprintf(buf + 2 * i, 3, "%02x", bytes[i]);
-    }
+    random_text(buf, MEMBER_INCARNATION_BYTES);
 }
 
 static bool had_session(const struct member *m, int64_t id)
@@ -87,24 +79,29 @@ static bool is_mine(const struct member *m, const struct conclave_reply *reply)
 
 /* --- what is known --------------------------------------------------------------- */
 
-static struct conclave_client *persistent_node_client_of(const struct member *m)
+static int64_t present_session(const struct member *m)
 {
-    return m->owner->rt->client;
+    return client_session_id(machine_client(&m->machine));
 }
+
+static const uint16_t member_next[] = {
+    [MEMBER_NOWHERE] =
+        TRANSITION_TO(MEMBER_NOWHERE) | TRANSITION_TO(MEMBER_STANDS) | TRANSITION_TO(MEMBER_DOUBT),
+    [MEMBER_DOUBT] = TRANSITION_TO_ANY,
+    [MEMBER_STANDS] = TRANSITION_TO_ANY, /* it is looked at again after each event */
+    [MEMBER_GHOST] = TRANSITION_TO(MEMBER_DOUBT) | TRANSITION_TO(MEMBER_NOWHERE),
+    [MEMBER_OTHER] = TRANSITION_TO_ANY,
+};
 
 static void persistent_node_settle(struct member *m, enum member_place place)
 {
+    transition_check(member_next, m->place, place);
+    assert(place != MEMBER_STANDS || m->session_id != 0);
     m->place = place;
     if (place == MEMBER_DOUBT) {
         m->synced = false;
     }
     m->changed(m);
-}
-
-static void wait_ms(struct member *m, int64_t ms)
-{
-    client_timer_start(persistent_node_client_of(m), &m->retry,
-                       client_now_ns(persistent_node_client_of(m)) + ms * 1000000);
 }
 
 /* What an answer that is no answer means: looked for on the next link, or in a while; or never. */
@@ -123,7 +120,7 @@ static void persistent_node_trouble(struct member *m, int error)
     }
     persistent_node_settle(m, MEMBER_DOUBT);
     if (error != CONCLAVE_CONNECTION_LOSS) {
-        wait_ms(m, RETRY_MS);
+        machine_retry_later(&m->machine);
     }
 }
 
@@ -139,13 +136,13 @@ static void stands(struct member *m, const struct conclave_stat *stat)
 
 static void gone(struct member *m)
 {
-    bool stood = m->czxid != 0 && m->session_id == client_session_id(persistent_node_client_of(m));
-    int64_t now = client_now_ns(persistent_node_client_of(m));
+    bool stood = m->czxid != 0 && m->session_id == present_session(m);
+    int64_t now = client_now_ns(machine_client(&m->machine));
     m->czxid = 0;
     persistent_node_settle(m, MEMBER_NOWHERE);
     if (stood && !m->leaving) { /* somebody deleted it: not a reason to make it without end */
         if (m->lost_ns != 0 && now - m->lost_ns < (int64_t)BACKOFF_MS * 1000000) {
-            wait_ms(m, BACKOFF_MS);
+            machine_pause(&m->machine, BACKOFF_MS);
         }
         m->lost_ns = now;
     }
@@ -163,7 +160,7 @@ static void on_looked(struct step *step, const struct conclave_reply *reply)
         m->czxid = reply->stat.czxid;
         m->session_id = 0;
         persistent_node_settle(m, MEMBER_OTHER);
-    } else if (reply->stat.ephemeral_owner != client_session_id(persistent_node_client_of(m))) {
+    } else if (reply->stat.ephemeral_owner != present_session(m)) {
         m->version = reply->stat.version;
         m->czxid = reply->stat.czxid;
         m->session_id = 0;
@@ -173,7 +170,6 @@ static void on_looked(struct step *step, const struct conclave_reply *reply)
                    (m->data_len > 0 && memcmp(reply->data, m->data, m->data_len) != 0);
         stands(m, &reply->stat);
     }
-    persistent_node_run(m);
 }
 
 static void persistent_node_on_synced(struct step *step, const struct conclave_reply *reply)
@@ -183,19 +179,17 @@ static void persistent_node_on_synced(struct step *step, const struct conclave_r
     if (!m->synced) {
         persistent_node_trouble(m, reply->error);
     }
-    persistent_node_run(m);
 }
 
 static void persistent_node_look(struct member *m)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, m->path, 0);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, m->path, 0);
     if (m->place == MEMBER_DOUBT && !m->synced) {
-        step_submit(&m->step, &op, persistent_node_on_synced);
+        step_ask(&m->step, CONCLAVE_OP_SYNC, m->path, persistent_node_on_synced);
         return;
     }
-    op.type = CONCLAVE_OP_GET;
     if (watch_slot_prepare(&m->watch, m->path, &op) != 0) {
-        wait_ms(m, RETRY_MS);
+        machine_retry_later(&m->machine);
         return;
     }
     step_submit(&m->step, &op, on_looked);
@@ -206,11 +200,9 @@ static void persistent_node_look(struct member *m)
 static void on_parent(struct ensure_path *ensure, int error)
 {
     struct member *m = CONTAINER_OF(ensure, struct member, ensure);
-    m->ensuring = false;
     if (error != 0) {
         persistent_node_trouble(m, error);
     }
-    persistent_node_run(m);
 }
 
 static void on_created(struct step *step, const struct conclave_reply *reply)
@@ -222,16 +214,12 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
     } else if (reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS) {
         persistent_node_settle(m, MEMBER_DOUBT);
     } else if (reply->error == CONCLAVE_NO_NODE && !m->leaving) {
-        m->ensuring = true;
-        int error = ensure_path_start(&m->ensure, m->parent, m->acl, m->acl_count, on_parent);
-        if (error != 0) {
-            m->ensuring = false;
-            wait_ms(m, RETRY_MS);
+        if (ensure_path_start(&m->ensure, m->parent, m->acl, m->acl_count, on_parent) != 0) {
+            machine_retry_later(&m->machine);
         }
     } else if (reply->error != CONCLAVE_NO_NODE) {
         persistent_node_trouble(m, reply->error);
     }
-    persistent_node_run(m);
 }
 
 static struct conclave_op create_op(const struct member *m)
@@ -259,7 +247,6 @@ static void on_replaced(struct step *step, const struct conclave_reply *reply)
     } else {
         persistent_node_settle(m, MEMBER_DOUBT);
     }
-    persistent_node_run(m);
 }
 
 /* No moment without the node: who watches sees one of a new creation in place of the old one. */
@@ -282,7 +269,6 @@ static void on_set(struct step *step, const struct conclave_reply *reply)
     } else {
         persistent_node_trouble(m, reply->error);
     }
-    persistent_node_run(m);
 }
 
 static void persistent_node_on_deleted(struct step *step, const struct conclave_reply *reply)
@@ -296,7 +282,6 @@ static void persistent_node_on_deleted(struct step *step, const struct conclave_
     } else {
         persistent_node_trouble(m, reply->error);
     }
-    persistent_node_run(m);
 }
 
 /* --- the machine ------------------------------------------------------------------- */
@@ -338,16 +323,18 @@ static void run_joined(struct member *m)
     }
 }
 
-static void persistent_node_run(struct member *m)
+static void member_work(struct machine *machine)
 {
-    if (!m->active || m->left || m->step.busy || m->ensuring || (m->halted && !m->leaving)) {
+    struct member *m = CONTAINER_OF(machine, struct member, machine);
+    if (!m->active || m->left || m->step.busy || ensure_path_busy(&m->ensure) ||
+        (m->halted && !m->leaving)) {
         return;
     }
     if (m->leaving && m->place != MEMBER_DOUBT && m->place != MEMBER_STANDS) {
         run_leaving(m); /* nothing of ours is there, link or no link */
         return;
     }
-    if (!recipes_connected(m->owner->rt) || client_timer_active(&m->retry)) {
+    if (!machine_can_send(machine)) {
         return;
     }
     if (m->leaving) {
@@ -375,25 +362,13 @@ static void persistent_node_run(struct member *m)
     }
 }
 
-static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    struct member *m = CONTAINER_OF(slot, struct member, watch);
-    persistent_node_run(m);
-}
-
-static void persistent_node_on_retry(struct conclave_client *client, void *ctx)
-{
-    persistent_node_run(ctx);
-}
-
 void member_on_state(struct member *m, enum conclave_state state)
 {
-    struct conclave_client *client = persistent_node_client_of(m);
     if (!m->active) {
         return;
     }
     if (state == CONCLAVE_STATE_LOST || state_is_final(state)) {
-        client_timer_stop(client, &m->retry);
+        machine_resume(&m->machine);
         m->left = m->left || m->leaving;
         m->czxid = 0;
         m->session_id = 0;
@@ -401,13 +376,13 @@ void member_on_state(struct member *m, enum conclave_state state)
             m, MEMBER_DOUBT); /* the server may be later than we to end the session */
     } else if (state == CONCLAVE_STATE_SUSPENDED) {
         persistent_node_settle(m, m->place == MEMBER_NOWHERE ? MEMBER_NOWHERE : MEMBER_DOUBT);
-    } else if (recipes_connected(m->owner->rt)) {
-        client_timer_stop(client, &m->retry);
-        if (!had_session(m, client_session_id(client))) {
-            m->sessions[m->sessions_next++ % MEMBER_SESSIONS] = client_session_id(client);
+    } else if (recipes_connected(m->machine.owner->rt)) {
+        machine_resume(&m->machine);
+        if (!had_session(m, present_session(m))) {
+            m->sessions[m->sessions_next++ % MEMBER_SESSIONS] = present_session(m);
         }
     }
-    persistent_node_run(m);
+    machine_run(&m->machine);
 }
 
 bool member_is_in(const struct member *m)
@@ -418,20 +393,19 @@ bool member_is_in(const struct member *m)
 void member_init(struct member *m, struct handle *owner)
 {
     memset(m, 0, sizeof *m);
-    m->owner = owner;
-    step_init(&m->step, owner);
-    ensure_path_init(&m->ensure, owner);
-    watch_slot_init(&m->watch, owner, on_watch);
-    client_timer_init(&m->retry, persistent_node_on_retry, m);
+    machine_init(&m->machine, owner, member_work);
+    machine_step_init(&m->machine, &m->step);
+    machine_ensure_init(&m->machine, &m->ensure);
+    machine_watch_init(&m->machine, &m->watch);
 }
 
 void member_start(struct member *m)
 {
     m->active = true;
-    if (recipes_connected(m->owner->rt)) {
-        m->sessions[m->sessions_next++] = client_session_id(persistent_node_client_of(m));
+    if (recipes_connected(m->machine.owner->rt)) {
+        m->sessions[m->sessions_next++] = present_session(m);
     }
-    persistent_node_run(m);
+    machine_run(&m->machine);
 }
 
 void member_set_data_take(struct member *m, char *data, size_t len)
@@ -441,7 +415,9 @@ void member_set_data_take(struct member *m, char *data, size_t len)
     m->data_len = len;
     m->data_generation++;
     m->dirty = true;
-    persistent_node_run(m);
+    if (m->active) { /* else its handle is still being made */
+        machine_run(&m->machine);
+    }
 }
 
 void member_leave(struct member *m)
@@ -450,22 +426,22 @@ void member_leave(struct member *m)
         return;
     }
     m->leaving = true;
-    enum conclave_state state = client_state(persistent_node_client_of(m));
+    enum conclave_state state = client_state(machine_client(&m->machine));
     bool ended = state == CONCLAVE_STATE_LOST || state_is_final(state);
     if (!m->active || (ended && !m->step.busy)) {
         m->left = true;
         m->changed(m);
         return;
     }
-    persistent_node_run(m);
+    machine_run(&m->machine);
 }
 
 void member_finish(struct member *m)
 {
-    if (m->owner == NULL) {
+    if (m->machine.owner == NULL) {
         return;
     }
-    client_timer_stop(persistent_node_client_of(m), &m->retry);
+    machine_resume(&m->machine);
     watch_slot_clear(&m->watch);
     ensure_path_finish(&m->ensure);
     free(m->data);

@@ -21,7 +21,7 @@
 
 #include "recipes/engine/protected_create.h"
 
-enum { MEMBER_SESSIONS = 8, MEMBER_INCARNATION_MAX = 128 };
+enum { MEMBER_SESSIONS = 8, MEMBER_INCARNATION_MAX = 128, MEMBER_INCARNATION_BYTES = 16 };
 
 enum member_place {
     MEMBER_NOWHERE, /* nothing of ours is there */
@@ -32,7 +32,7 @@ enum member_place {
 };
 
 struct member {
-    struct handle *owner;
+    struct machine machine;
     const char *path; /* borrowed, as the next four are */
     const char *parent;
     const char *incarnation; /* NULL: told by sessions */
@@ -50,11 +50,9 @@ struct member {
     uint32_t step_generation; /* of the data that it writes */
     struct ensure_path ensure;
     struct watch_slot watch;
-    struct client_timer retry;
     enum member_place place;
     bool active;
     bool synced; /* since it came into doubt */
-    bool ensuring;
     bool halted; /* `failed` was called: it only leaves */
     bool leaving;
     bool left;          /* nothing of ours is there, or the session that owned it has ended */

@@ -1,9 +1,9 @@
 #include "recipes/engine/protected_create.h"
 
+#include "base/transition.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-enum { RETRY_MS = 250 };
 
 /* --- containers ------------------------------------------------------------------ */
 
@@ -11,6 +11,12 @@ void ensure_path_init(struct ensure_path *ensure, struct handle *owner)
 {
     memset(ensure, 0, sizeof *ensure);
     step_init(&ensure->step, owner);
+}
+
+void machine_ensure_init(struct machine *m, struct ensure_path *ensure)
+{
+    memset(ensure, 0, sizeof *ensure);
+    machine_step_init(m, &ensure->step);
 }
 
 void ensure_path_finish(struct ensure_path *ensure)
@@ -78,6 +84,7 @@ static void on_ensured(struct step *step, const struct conclave_reply *reply)
 int ensure_path_start(struct ensure_path *ensure, const char *path, const struct conclave_acl *acl,
                       size_t acl_count, void (*done)(struct ensure_path *ensure, int error))
 {
+    assert(!ensure_path_busy(ensure));
     ensure->path = strdup(path);
     if (ensure->path == NULL) {
         return CONCLAVE_ENOMEM;
@@ -94,6 +101,23 @@ int ensure_path_start(struct ensure_path *ensure, const char *path, const struct
 
 static void examine(struct protected_create *create);
 
+static const uint16_t protected_next[] = {
+    [PROTECTED_IDLE] = TRANSITION_TO(PROTECTED_CREATE),
+    [PROTECTED_CREATE] = TRANSITION_TO(PROTECTED_CREATE) | TRANSITION_TO(PROTECTED_RECOVER) |
+                         TRANSITION_TO(PROTECTED_DELETE) | TRANSITION_TO(PROTECTED_IDLE),
+    [PROTECTED_RECOVER] = TRANSITION_TO(PROTECTED_RECOVER) | TRANSITION_TO(PROTECTED_CREATE) |
+                          TRANSITION_TO(PROTECTED_DELETE) | TRANSITION_TO(PROTECTED_IDLE),
+    [PROTECTED_DELETE] = TRANSITION_TO(PROTECTED_RECOVER) | TRANSITION_TO(PROTECTED_IDLE),
+};
+
+static void protected_enter(struct protected_create *create, enum protected_phase phase)
+{
+    transition_check(protected_next, create->phase, phase);
+    assert(!create->step.busy && !ensure_path_busy(&create->ensure));
+    assert(phase != PROTECTED_DELETE || create->canceled);
+    create->phase = phase;
+}
+
 static void found_clear(struct protected_create *create)
 {
     for (size_t i = 0; i < create->found_count; i++) {
@@ -109,8 +133,9 @@ static void found_clear(struct protected_create *create)
 
 static void end(struct protected_create *create, int error)
 {
+    assert(error != 0);
     found_clear(create);
-    create->phase = PROTECTED_IDLE;
+    protected_enter(create, PROTECTED_IDLE);
     if (create->canceled && !error_is_fatal(error)) {
         error = CONCLAVE_ECANCELED; /* whatever else: nothing of ours stands */
     }
@@ -120,7 +145,7 @@ static void end(struct protected_create *create, int error)
 static void protected_create_on_deleted(void *ctx)
 {
     struct protected_create *create = ctx;
-    struct handle *owner = create->owner;
+    struct handle *owner = create->machine.owner;
     end(create, CONCLAVE_ECANCELED);
     handle_unref(owner);
 }
@@ -129,31 +154,30 @@ static void protected_create_on_deleted(void *ctx)
 static void protected_create_retry_later(struct protected_create *create,
                                          enum protected_phase phase)
 {
-    struct conclave_client *client = create->owner->rt->client;
-    create->phase = phase;
-    client_timer_start(client, &create->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
+    protected_enter(create, phase);
+    machine_retry_later(&create->machine);
 }
 
-static void protected_create_on_retry(struct conclave_client *client, void *ctx)
+static int delete_later(struct protected_create *create, const char *path, void (*done)(void *ctx))
 {
-    protected_create_run(ctx);
+    return deletes_add(&create->machine.owner->rt->deletes, path, done, create);
 }
 
 /* The node stands and is ours. Takes path. */
 static void accept(struct protected_create *create, char *path, const struct conclave_stat *stat)
 {
     if (!create->canceled) {
-        create->phase = PROTECTED_IDLE;
+        protected_enter(create, PROTECTED_IDLE);
         create->done(create, 0, path, stat);
         return;
     }
-    create->phase = PROTECTED_DELETE;
-    handle_ref(create->owner);
-    int error = deletes_add(&create->owner->rt->deletes, path, protected_create_on_deleted, create);
+    protected_enter(create, PROTECTED_DELETE);
+    handle_ref(create->machine.owner);
+    int error = delete_later(create, path, protected_create_on_deleted);
     free(path);
     if (error != 0) {
         protected_create_retry_later(create, PROTECTED_RECOVER);
-        handle_unref(create->owner);
+        handle_unref(create->machine.owner);
     }
 }
 
@@ -164,8 +188,7 @@ static void protected_create_trouble(struct protected_create *create, int error,
     if (error == CONCLAVE_ENOMEM) {
         protected_create_retry_later(create, phase);
     } else if (error_is_unknown(error)) {
-        create->phase = phase;
-        protected_create_run(create);
+        protected_enter(create, phase);
     } else {
         end(create, error);
     }
@@ -181,16 +204,10 @@ static void examined_all(struct protected_create *create)
     create->kept = NULL;
     found_clear(create);
     if (path == NULL) {
-        create->phase = PROTECTED_CREATE;
-        protected_create_run(create);
-        return;
+        protected_enter(create, PROTECTED_CREATE);
+    } else {
+        accept(create, path, &stat);
     }
-    accept(create, path, &stat);
-}
-
-static int drop_extra(struct protected_create *create, const char *path)
-{
-    return deletes_add(&create->owner->rt->deletes, path, NULL, NULL);
 }
 
 static void on_examined(struct step *step, const struct conclave_reply *reply)
@@ -201,14 +218,14 @@ static void on_examined(struct step *step, const struct conclave_reply *reply)
     if (reply->error == 0 && reply->stat.ephemeral_owner == create->session_id) {
         if (create->kept == NULL || reply->stat.czxid < create->kept_stat.czxid) {
             if (create->kept != NULL) {
-                error = drop_extra(create, create->kept);
+                error = delete_later(create, create->kept, NULL);
                 free(create->kept);
             }
             create->kept = *path;
             create->kept_stat = reply->stat;
             *path = NULL;
         } else {
-            error = drop_extra(create, *path);
+            error = delete_later(create, *path, NULL);
         }
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         error = reply->error;
@@ -228,9 +245,7 @@ static void examine(struct protected_create *create)
         examined_all(create);
         return;
     }
-    struct conclave_op op =
-        conclave_op_path(CONCLAVE_OP_EXISTS, create->found[create->examined], 0);
-    step_submit(&create->step, &op, on_examined);
+    step_ask(&create->step, CONCLAVE_OP_EXISTS, create->found[create->examined], on_examined);
 }
 
 static void on_listed(struct step *step, const struct conclave_reply *reply)
@@ -268,8 +283,7 @@ static void protected_create_on_synced(struct step *step, const struct conclave_
         protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
         return;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, create->node.parent, 0);
-    step_submit(&create->step, &op, on_listed);
+    step_ask(&create->step, CONCLAVE_OP_GET_CHILDREN, create->node.parent, on_listed);
 }
 
 /* --- creation -------------------------------------------------------------------- */
@@ -277,11 +291,8 @@ static void protected_create_on_synced(struct step *step, const struct conclave_
 static void on_parent(struct ensure_path *ensure, int error)
 {
     struct protected_create *create = CONTAINER_OF(ensure, struct protected_create, ensure);
-    create->ensuring = false;
     if (error != 0) {
         protected_create_trouble(create, error, PROTECTED_CREATE);
-    } else {
-        protected_create_run(create);
     }
 }
 
@@ -289,11 +300,9 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
 {
     struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
     if (reply->error == CONCLAVE_NO_NODE) {
-        create->ensuring = true;
         int error = ensure_path_start(&create->ensure, create->node.parent, create->node.acl,
                                       create->node.acl_count, on_parent);
         if (error != 0) {
-            create->ensuring = false;
             end(create, error);
         }
         return;
@@ -323,54 +332,58 @@ static void create_submit(struct protected_create *create)
                                                CONCLAVE_EPHEMERAL_SEQUENTIAL);
     op.acl = create->node.acl;
     op.acl_count = create->node.acl_count;
-    create->sent_ns = client_now_ns(create->owner->rt->client);
+    create->sent_ns = client_now_ns(machine_client(&create->machine));
     step_submit(&create->step, &op, on_created);
     free(path);
 }
 
-void protected_create_run(struct protected_create *create)
+static void protected_create_work(struct machine *machine)
 {
-    struct conclave_client *client = create->owner->rt->client;
+    struct protected_create *create = CONTAINER_OF(machine, struct protected_create, machine);
+    struct conclave_client *client = machine_client(machine);
     enum conclave_state state = client_state(client);
     bool waiting = create->phase == PROTECTED_CREATE || create->phase == PROTECTED_RECOVER;
-    if (!waiting || create->step.busy || create->ensuring) {
+    if (!waiting || create->step.busy || ensure_path_busy(&create->ensure) ||
+        machine_pauses(machine)) {
         return;
     }
-    client_timer_stop(client, &create->retry);
     if (state == CONCLAVE_STATE_LOST || client_session_id(client) != create->session_id) {
         end(create, CONCLAVE_SESSION_EXPIRED);
     } else if (state_is_final(state)) {
-        end(create, state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
+        end(create, state_error(state));
     } else if (create->phase == PROTECTED_CREATE && create->canceled) {
         end(create, CONCLAVE_ECANCELED);
-    } else if (!recipes_connected(create->owner->rt)) {
+    } else if (!recipes_connected(machine->owner->rt)) {
         return;
     } else if (create->phase == PROTECTED_CREATE) {
         create_submit(create);
     } else {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, create->node.parent, 0);
-        step_submit(&create->step, &op, protected_create_on_synced);
+        step_ask(&create->step, CONCLAVE_OP_SYNC, create->node.parent, protected_create_on_synced);
     }
 }
 
+void protected_create_run(struct protected_create *create)
+{
+    machine_resume(&create->machine);
+    machine_run(&create->machine);
+}
+
 void protected_create_init(struct protected_create *create, struct handle *owner,
-                           void (*done)(struct protected_create *create, int error, char *path,
-                                        const struct conclave_stat *stat))
+                           protected_create_fn done)
 {
     memset(create, 0, sizeof *create);
-    create->owner = owner;
     create->done = done;
-    step_init(&create->step, owner);
-    client_timer_init(&create->retry, protected_create_on_retry, create);
-    ensure_path_init(&create->ensure, owner);
+    machine_init(&create->machine, owner, protected_create_work);
+    machine_step_init(&create->machine, &create->step);
+    machine_ensure_init(&create->machine, &create->ensure);
 }
 
 void protected_create_start(struct protected_create *create, const struct protected_node *node)
 {
+    protected_enter(create, PROTECTED_CREATE);
     create->node = *node;
-    create->phase = PROTECTED_CREATE;
     create->canceled = false;
-    create->session_id = client_session_id(create->owner->rt->client);
+    create->session_id = client_session_id(machine_client(&create->machine));
     name_make_prefix(node->naming, node->kind, create->prefix);
     protected_create_run(create);
 }
@@ -384,6 +397,6 @@ void protected_create_cancel(struct protected_create *create)
 void protected_create_finish(struct protected_create *create)
 {
     found_clear(create);
-    client_timer_stop(create->owner->rt->client, &create->retry);
+    machine_resume(&create->machine);
     ensure_path_finish(&create->ensure);
 }

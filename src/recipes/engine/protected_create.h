@@ -13,7 +13,7 @@
 #define RECIPES_ENGINE_PROTECTED_CREATE_H
 
 #include "recipes/engine/contender_names.h"
-#include "recipes/engine/recipe_runtime.h"
+#include "recipes/engine/machine.h"
 
 /* --- containers ------------------------------------------------------------------ */
 
@@ -21,7 +21,7 @@
  * none). */
 struct ensure_path {
     struct step step;
-    char *path;      /* to be made */
+    char *path;      /* to be made; NULL: nothing is under way */
     size_t len;      /* of the part that is being made now */
     bool persistent; /* the server refused containers */
     const struct conclave_acl *acl;
@@ -30,18 +30,19 @@ struct ensure_path {
 };
 
 void ensure_path_init(struct ensure_path *ensure, struct handle *owner);
+void machine_ensure_init(struct machine *m, struct ensure_path *ensure); /* m is run after done */
+
+/* Begun, and done was not called yet. */
+static inline bool ensure_path_busy(const struct ensure_path *ensure)
+{
+    return ensure->path != NULL;
+}
 
 /* done: 0, or why not (an unknown outcome too: asking again is harmless). acl is borrowed
  * until then. 0 or CONCLAVE_ENOMEM: then done is not called. */
 int ensure_path_start(struct ensure_path *ensure, const char *path, const struct conclave_acl *acl,
                       size_t acl_count,
                       void (*done)(struct ensure_path *ensure, int error)) CONCLAVE_MUST_USE;
-
-/* Whether `done` is still to come. */
-static inline bool ensure_path_busy(const struct ensure_path *ensure)
-{
-    return ensure->path != NULL;
-}
 
 void ensure_path_finish(struct ensure_path *ensure);
 
@@ -58,6 +59,8 @@ struct protected_node {
     size_t acl_count;
 };
 
+/*   IDLE --start--> CREATE <--found nothing, lost answer--> RECOVER --found--> IDLE
+ *   CREATE --made, or never will be--> IDLE     CREATE, RECOVER --made, but canceled--> DELETE --gone--> IDLE */
 enum protected_phase {
     PROTECTED_IDLE,
     PROTECTED_CREATE,  /* to be created, nothing of ours stands */
@@ -65,14 +68,19 @@ enum protected_phase {
     PROTECTED_DELETE,  /* canceled: being deleted */
 };
 
+struct protected_create;
+
+/* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: nothing of ours stands in the
+ * present session. CONCLAVE_ECANCELED: canceled, nothing is left. Else why it cannot be created. */
+typedef void (*protected_create_fn)(struct protected_create *create, int error, char *path,
+                                    const struct conclave_stat *stat);
+
 struct protected_create {
+    struct machine machine;
     struct step step;
     struct ensure_path ensure;
-    struct handle *owner;
     struct protected_node node;
     enum protected_phase phase;
-    struct client_timer retry; /* after what a new link does not mend */
-    bool ensuring;
     bool canceled;
     int64_t session_id;           /* in which it is tried */
     int64_t sent_ns;              /* when the creation that was answered was sent; 0: recovered */
@@ -82,16 +90,11 @@ struct protected_create {
     size_t examined; /* of them */
     char *kept;      /* the one that is ours, while it is examined */
     struct conclave_stat kept_stat;
-    /* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: nothing of ours
-     * stands in the present session. CONCLAVE_ECANCELED: canceled, nothing is left. Else why
-     * it cannot be created. */
-    void (*done)(struct protected_create *create, int error, char *path,
-                 const struct conclave_stat *stat);
+    protected_create_fn done;
 };
 
 void protected_create_init(struct protected_create *create, struct handle *owner,
-                           void (*done)(struct protected_create *create, int error, char *path,
-                                        const struct conclave_stat *stat));
+                           protected_create_fn done);
 
 /* Begins; the client must be connected. */
 void protected_create_start(struct protected_create *create, const struct protected_node *node);

@@ -1,5 +1,7 @@
 #include "recipes/engine/recipe_runtime.h"
 
+#include "recipes/engine/machine.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,20 @@ void recipes_unref(struct conclave_recipes *rt)
     free(rt);
 }
 
+/* Gives a request its answer, which may free the step with its handle. */
+static void step_answer(struct step *step, const struct conclave_reply *reply)
+{
+    struct handle *owner = step->owner;
+    struct machine *machine = step->machine;
+    assert(step->busy);
+    step->busy = false;
+    step->fn(step, reply);
+    if (machine != NULL) {
+        machine_run(machine);
+    }
+    handle_unref(owner);
+}
+
 static void tell_failed(struct conclave_recipes *rt)
 {
     struct list failed;
@@ -38,10 +54,7 @@ static void tell_failed(struct conclave_recipes *rt)
     for (struct list *it; (it = list_pop_front(&failed)) != NULL;) {
         struct step *step = CONTAINER_OF(it, struct step, failed_link);
         struct conclave_reply reply = {.error = step->error};
-        struct handle *owner = step->owner;
-        step->busy = false;
-        step->fn(step, &reply);
-        handle_unref(owner);
+        step_answer(step, &reply);
     }
 }
 
@@ -126,6 +139,23 @@ int recipes_may_block(struct conclave_recipes *rt)
     return error;
 }
 
+int recipes_call(struct conclave_recipes *rt, struct conclave_op *op, int64_t deadline_ns,
+                 struct conclave_reply **ret)
+{
+    *ret = NULL;
+    if (deadline_ns != CONCLAVE_FOREVER) {
+        int64_t left_ns = deadline_ns - client_now_ns(rt->client);
+        if (left_ns <= 0) {
+            return CONCLAVE_ETIMEDOUT;
+        }
+        op->timeout_ms = left_ns / 1000000 + 1;
+    }
+    int error = conclave_call(rt->client, op, ret);
+    return error == CONCLAVE_OPERATION_TIMEOUT || error == CONCLAVE_REQUEST_TIMEOUT
+               ? CONCLAVE_ETIMEDOUT
+               : error;
+}
+
 /* --- handles -------------------------------------------------------------------- */
 
 void handle_init(struct handle *h, struct conclave_recipes *rt, const struct handle_class *class)
@@ -191,6 +221,29 @@ void handle_post(struct handle *h)
     client_post(h->rt->client, h->rt->dispatcher, &h->job);
 }
 
+int handle_begin_wait(struct handle *h)
+{
+    int error = recipes_may_block(h->rt);
+    if (error == 0) {
+        client_lock(h->rt->client);
+        handle_ref(h);
+    }
+    return error;
+}
+
+int handle_wait(struct handle *h, bool (*done)(void *ctx), void *ctx, int64_t timeout_ms)
+{
+    struct conclave_client *client = h->rt->client;
+    return client_wait(client, done, ctx, client_deadline_ns(client, timeout_ms));
+}
+
+void handle_end_wait(struct handle *h)
+{
+    struct conclave_client *client = h->rt->client;
+    handle_unref(h);
+    client_unlock(client);
+}
+
 /* --- steps ---------------------------------------------------------------------- */
 
 void step_init(struct step *step, struct handle *owner)
@@ -202,11 +255,7 @@ void step_init(struct step *step, struct handle *owner)
 
 static void on_reply(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
 {
-    struct step *step = ctx;
-    struct handle *owner = step->owner;
-    step->busy = false;
-    step->fn(step, reply);
-    handle_unref(owner);
+    step_answer(ctx, reply);
 }
 
 void step_submit(struct step *step, const struct conclave_op *op, step_fn fn)
@@ -225,6 +274,24 @@ void step_submit(struct step *step, const struct conclave_op *op, step_fn fn)
     }
 }
 
+static void step_ask_as(struct step *step, enum conclave_op_type type, const char *path,
+                        bool latest, step_fn fn)
+{
+    struct conclave_op op = conclave_op_path(type, path, 0);
+    op.linearizable = latest;
+    step_submit(step, &op, fn);
+}
+
+void step_ask(struct step *step, enum conclave_op_type type, const char *path, step_fn fn)
+{
+    step_ask_as(step, type, path, false, fn);
+}
+
+void step_ask_latest(struct step *step, enum conclave_op_type type, const char *path, step_fn fn)
+{
+    step_ask_as(step, type, path, true, fn);
+}
+
 /* --- watches -------------------------------------------------------------------- */
 
 void watch_slot_init(struct watch_slot *slot, struct handle *owner,
@@ -240,9 +307,15 @@ static void on_watch(struct conclave_client *client, enum conclave_event_type ty
 {
     struct watch_slot *slot = ctx;
     struct handle *owner = slot->owner;
+    struct machine *machine = slot->machine;
     slot->armed = false;
     handle_ref(owner);
-    slot->fn(slot, type);
+    if (slot->fn != NULL) {
+        slot->fn(slot, type);
+    }
+    if (machine != NULL) {
+        machine_run(machine);
+    }
     handle_unref(owner);
 }
 
@@ -273,6 +346,7 @@ int watch_slot_prepare(struct watch_slot *slot, const char *path, struct conclav
 
 void watch_slot_answered(struct watch_slot *slot, bool set)
 {
+    assert(slot->pending);
     slot->pending = false;
     slot->armed = set;
 }

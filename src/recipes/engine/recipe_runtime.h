@@ -46,6 +46,11 @@ void recipes_unref(struct conclave_recipes *rt);
  * CONCLAVE_EFORK in a child of the process that made it. No lock held. */
 int recipes_may_block(struct conclave_recipes *rt) CONCLAVE_MUST_USE;
 
+/* As conclave_call, with the time that is left until deadline_ns (CONCLAVE_FOREVER: no end). CONCLAVE_ETIMEDOUT: none is
+ * left, or it has passed without an answer. *ret is NULL without one. No lock held. */
+int recipes_call(struct conclave_recipes *rt, struct conclave_op *op, int64_t deadline_ns,
+                 struct conclave_reply **ret) CONCLAVE_MUST_USE;
+
 /* Whether the client has a session and a link on which it can write. Lock held. */
 static inline bool recipes_connected(const struct conclave_recipes *rt)
 {
@@ -97,9 +102,18 @@ void handle_retire(struct handle *h);
 /* Something may be due: has run_due called in the dispatcher. */
 void handle_post(struct handle *h);
 
+/* For functions that block, no lock held before and after: takes the lock and a reference, unless this is no place to
+ * wait (CONCLAVE_EDEADLK, CONCLAVE_EFORK: nothing is taken). Between them, as often as needed: waits for done(ctx);
+ * 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
+int handle_begin_wait(struct handle *h) CONCLAVE_MUST_USE;
+int handle_wait(struct handle *h, bool (*done)(void *ctx), void *ctx,
+                int64_t timeout_ms) CONCLAVE_MUST_USE;
+void handle_end_wait(struct handle *h);
+
 /* --- requests and watches of a handle ------------------------------------------ */
 
 struct step;
+struct machine;
 
 typedef void (*step_fn)(struct step *step, const struct conclave_reply *reply);
 
@@ -107,9 +121,11 @@ typedef void (*step_fn)(struct step *step, const struct conclave_reply *reply);
  * step_init. */
 struct step {
     struct handle *owner;
+    struct machine *machine; /* is run after fn; NULL: none (machine.h) */
     step_fn fn;
     struct list failed_link;
-    int error; /* that client_submit gave */
+    int error;           /* that client_submit gave */
+    uint32_t generation; /* free for the one who sends: what the request is about */
     bool busy;
     bool abandoned; /* the answer is of no interest: the one who asks anew sees it here */
 };
@@ -120,10 +136,15 @@ void step_init(struct step *step, struct handle *owner);
  * (reply->error says why). The step must not be busy. */
 void step_submit(struct step *step, const struct conclave_op *op, step_fn fn);
 
+/* Sends a request that is a type and a path; latest: linearizable, a server that lags cannot hide anything. */
+void step_ask(struct step *step, enum conclave_op_type type, const char *path, step_fn fn);
+void step_ask_latest(struct step *step, enum conclave_op_type type, const char *path, step_fn fn);
+
 /* One watch. fired: it has gone off, or the session it was set in has ended; armed: it stands. */
 struct watch_slot {
     struct handle *owner;
-    void (*fn)(struct watch_slot *slot, enum conclave_event_type type);
+    struct machine *machine; /* is run after fn; NULL: none */
+    void (*fn)(struct watch_slot *slot, enum conclave_event_type type); /* NULL with a machine */
     char *path;
     bool armed;
     bool pending; /* its request is in flight */

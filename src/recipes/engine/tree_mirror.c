@@ -6,7 +6,6 @@
 
 enum {
     BESIDE = 64,      /* reads in flight */
-    RETRY_MS = 250,   /* after what a new link does not mend */
     LATENCY_MS = 100, /* a change is told by then though others go on */
     REFUSALS_MAX = 2, /* links that ended when a persistent watch was asked for */
 };
@@ -30,8 +29,6 @@ struct node {
     bool listed;  /* named by the list that is being gone through */
     bool dead;    /* out of the picture; freed when it is answered */
 };
-
-static void tree_mirror_run(struct mirror *m);
 
 /* --- items ----------------------------------------------------------------------- */
 
@@ -91,7 +88,6 @@ static void on_data_watch(struct watch_slot *slot, enum conclave_event_type type
     struct node *n = CONTAINER_OF(slot, struct node, data);
     if (!n->dead) {
         want(n, true, false);
-        tree_mirror_run(n->mirror);
     }
 }
 
@@ -100,7 +96,6 @@ static void on_names_watch(struct watch_slot *slot, enum conclave_event_type typ
     struct node *n = CONTAINER_OF(slot, struct node, names);
     if (!n->dead) {
         want(n, false, true);
-        tree_mirror_run(n->mirror);
     }
 }
 
@@ -125,9 +120,11 @@ static struct node *node_add(struct mirror *m, struct node *parent, const char *
     if (parent != NULL) {
         list_push_back(&parent->children, &n->sibling);
     }
-    step_init(&n->step, m->owner);
-    watch_slot_init(&n->data, m->owner, on_data_watch);
-    watch_slot_init(&n->names, m->owner, on_names_watch);
+    machine_step_init(&m->machine, &n->step);
+    machine_watch_init(&m->machine, &n->data);
+    machine_watch_init(&m->machine, &n->names);
+    n->data.fn = on_data_watch;
+    n->names.fn = on_names_watch;
     want(n, true, false);
     return n;
 }
@@ -167,28 +164,20 @@ static void children_drop(struct node *n)
 
 /* --- reading --------------------------------------------------------------------- */
 
-static void tree_mirror_retry_later(struct mirror *m)
-{
-    struct conclave_client *client = m->owner->rt->client;
-    client_timer_start(client, &m->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
-}
-
 /* Memory was out somewhere: nothing is sure any more. */
 static void read_all_later(struct mirror *m)
 {
     m->refresh = true;
-    tree_mirror_retry_later(m);
+    machine_retry_later(&m->machine);
 }
 
 static void tree_mirror_trouble(struct mirror *m, int error)
 {
     if (error == CONCLAVE_ENOMEM) {
         read_all_later(m);
-    } else if (error_is_fatal(error)) {
+    } else if (!machine_tries_again(&m->machine, error)) {
         m->active = false;
         m->failed(m, error);
-    } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        tree_mirror_retry_later(m);
     }
 }
 
@@ -253,13 +242,13 @@ static void vanished(struct node *n)
 static bool answered(struct node *n, const struct conclave_reply *reply)
 {
     struct mirror *m = n->mirror;
+    assert(m->in_flight > 0);
     m->in_flight--;
     if (reply->zxid > m->read_zxid && (reply->error == 0 || reply->error == CONCLAVE_NO_NODE)) {
         m->read_zxid = reply->zxid;
     }
     if (n->dead) {
         node_free(n);
-        tree_mirror_run(m);
         return false;
     }
     return true;
@@ -275,8 +264,7 @@ static void node_trouble(struct node *n, int error, bool children)
         }
         return;
     }
-    n->want_data = n->want_data || !children;
-    n->want_children = n->want_children || children;
+    want(n, !children, children);
     tree_mirror_trouble(n->mirror, error);
 }
 
@@ -307,7 +295,6 @@ static void on_data(struct step *step, const struct conclave_reply *reply)
         saw(n, reply);
         want(n, false, false);
     }
-    tree_mirror_run(m);
 }
 
 static int take_names(struct node *n, const struct conclave_reply *reply)
@@ -359,7 +346,6 @@ static void on_names(struct step *step, const struct conclave_reply *reply)
         }
         want(n, false, false);
     }
-    tree_mirror_run(m);
 }
 
 /* Sends one read of the node. */
@@ -426,7 +412,6 @@ static void tree_mirror_on_event(struct conclave_client *client, enum conclave_e
                                  const char *path, void *ctx)
 {
     struct mirror *m = ctx;
-    handle_ref(m->owner);
     switch (type) {
     case CONCLAVE_EVENT_LOST:
         m->watching = false;
@@ -442,15 +427,14 @@ static void tree_mirror_on_event(struct conclave_client *client, enum conclave_e
         look_at(m, path);
         break;
     }
-    tree_mirror_run(m);
-    handle_unref(m->owner);
+    machine_run(&m->machine);
 }
 
 static void watch_forget(struct mirror *m)
 {
     if (m->watching) {
         m->watching = false;
-        (void)client_watch_forget(m->owner->rt->client, m->path, tree_mirror_on_event, m);
+        (void)client_watch_forget(machine_client(&m->machine), m->path, tree_mirror_on_event, m);
     }
 }
 
@@ -472,7 +456,6 @@ static void on_watching(struct step *step, const struct conclave_reply *reply)
     } else if (m->active) {
         tree_mirror_trouble(m, reply->error);
     }
-    tree_mirror_run(m);
 }
 
 static void watch_branch(struct mirror *m)
@@ -487,14 +470,14 @@ static void watch_branch(struct mirror *m)
 
 static void tell(struct mirror *m)
 {
-    client_timer_stop(m->owner->rt->client, &m->telling);
+    client_timer_stop(machine_client(&m->machine), &m->telling);
     m->changed = false;
     m->told(m);
 }
 
 static void tell_by(struct mirror *m, int64_t ms)
 {
-    struct conclave_client *client = m->owner->rt->client;
+    struct conclave_client *client = machine_client(&m->machine);
     if (!client_timer_active(&m->telling)) {
         client_timer_start(client, &m->telling, client_now_ns(client) + ms * 1000000);
     }
@@ -534,18 +517,16 @@ static void tree_mirror_on_synced(struct step *step, const struct conclave_reply
     if (!m->synced && m->active) {
         tree_mirror_trouble(m, reply->error);
     }
-    tree_mirror_run(m);
 }
 
-static void tree_mirror_run(struct mirror *m)
+static void mirror_work(struct machine *machine)
 {
-    if (!m->active || m->step.busy || m->resuming || client_timer_active(&m->retry) ||
-        !recipes_connected(m->owner->rt)) {
+    struct mirror *m = CONTAINER_OF(machine, struct mirror, machine);
+    if (!m->active || m->step.busy || m->resuming || !machine_can_send(machine)) {
         return;
     }
     if (!m->synced) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, m->path, 0);
-        step_submit(&m->step, &op, tree_mirror_on_synced);
+        step_ask(&m->step, CONCLAVE_OP_SYNC, m->path, tree_mirror_on_synced);
         return;
     }
     if (!m->watching && !m->one_shot && !m->once) {
@@ -559,21 +540,10 @@ static void tree_mirror_run(struct mirror *m)
             return;
         }
     }
-    while (m->in_flight < BESIDE && !list_empty(&m->wanted) && !client_timer_active(&m->retry)) {
+    while (m->in_flight < BESIDE && !list_empty(&m->wanted) && !machine_pauses(machine)) {
         node_read(CONTAINER_OF(list_pop_front(&m->wanted), struct node, queued));
     }
     look_round(m);
-}
-
-static void tree_mirror_on_retry(struct conclave_client *client, void *ctx)
-{
-    struct mirror *m = ctx;
-    /* What failed has left the list of what is wanted. */
-    for (struct map_node *it = map_next(&m->nodes, NULL); it != NULL;
-         it = map_next(&m->nodes, it)) {
-        want((struct node *)(void *)it, false, false);
-    }
-    tree_mirror_run(m);
 }
 
 void mirror_on_state(struct mirror *m, enum conclave_state state)
@@ -581,7 +551,7 @@ void mirror_on_state(struct mirror *m, enum conclave_state state)
     if (!m->active) {
         return;
     }
-    client_timer_stop(m->owner->rt->client, &m->retry);
+    machine_resume(&m->machine);
     if (state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST ||
         state_is_final(state)) {
         m->synced = false; /* the next server may lag */
@@ -592,7 +562,7 @@ void mirror_on_state(struct mirror *m, enum conclave_state state)
             tell(m);
         }
     }
-    tree_mirror_run(m);
+    machine_run(&m->machine);
 }
 
 int mirror_init(struct mirror *m, struct handle *owner, const char *path, int depth,
@@ -603,15 +573,14 @@ int mirror_init(struct mirror *m, struct handle *owner, const char *path, int de
     if (m->path == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    m->owner = owner;
     m->depth = depth;
     m->told = told;
     m->failed = failed;
     m->refresh = true;
     map_init(&m->nodes);
     list_init(&m->wanted);
-    step_init(&m->step, owner);
-    client_timer_init(&m->retry, tree_mirror_on_retry, m);
+    machine_init(&m->machine, owner, mirror_work);
+    machine_step_init(&m->machine, &m->step);
     client_timer_init(&m->telling, on_telling, m);
     return 0;
 }
@@ -619,7 +588,7 @@ int mirror_init(struct mirror *m, struct handle *owner, const char *path, int de
 void mirror_start(struct mirror *m)
 {
     m->active = true;
-    tree_mirror_run(m);
+    machine_run(&m->machine);
 }
 
 void mirror_stop(struct mirror *m)
@@ -627,10 +596,9 @@ void mirror_stop(struct mirror *m)
     if (m->path == NULL) {
         return;
     }
-    struct conclave_client *client = m->owner->rt->client;
     m->active = false;
-    client_timer_stop(client, &m->retry);
-    client_timer_stop(client, &m->telling);
+    machine_resume(&m->machine);
+    client_timer_stop(machine_client(&m->machine), &m->telling);
     watch_forget(m);
     struct node *root = find(m, m->path);
     if (root != NULL) {

@@ -17,7 +17,7 @@
 #define RECIPES_ENGINE_TREE_MIRROR_H
 
 #include "base/map.h"
-#include "recipes/engine/recipe_runtime.h"
+#include "recipes/engine/machine.h"
 
 /* For mirror.depth: 0 is the node alone. */
 enum { MIRROR_WHOLE = 1 << 20 };
@@ -39,7 +39,7 @@ struct mirror_view {
 };
 
 struct mirror {
-    struct handle *owner;
+    struct machine machine;
     char *path; /* absolute */
     int depth;
     int64_t debounce_ms;            /* wait so long for more before a change is told */
@@ -50,7 +50,6 @@ struct mirror {
     struct list wanted; /* nodes to be read */
     unsigned in_flight; /* reads of nodes */
     struct step step;   /* sync and watch */
-    struct client_timer retry;
     struct client_timer telling;
     unsigned refused; /* times that a link ended upon asking for a persistent watch */
     bool active;

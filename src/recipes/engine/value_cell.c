@@ -2,22 +2,22 @@
 
 #include "base/random.h"
 #include "client/core/acl.h"
-#include "client/core/path.h"
+#include "recipes/engine/option_copies.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TELL_AGAIN_MS = 250,
-    RETRY_MS = 250,
-    CONFLICTS_MAX = 6, /* the pause after a conflict grows until then */
-};
-
-static void value_cell_run(void *self);
+enum { CONFLICTS_MAX = 6 }; /* the pause after a conflict grows until then */
 
 static struct conclave_client *value_cell_client_of(const struct cell *c)
 {
     return c->handle.rt->client;
+}
+
+static void value_cell_run(void *self)
+{
+    machine_run(&((struct cell *)self)->machine);
 }
 
 /* --- operations -------------------------------------------------------------------- */
@@ -25,12 +25,9 @@ static struct conclave_client *value_cell_client_of(const struct cell *c)
 struct cell_op *cell_op_make(const void *data, size_t len)
 {
     struct cell_op *op = calloc(1, sizeof *op);
-    if (op == NULL || (op->data = malloc(len + 1)) == NULL) {
+    if (op == NULL || (op->data = bytes_copy(data, len)) == NULL) {
         free(op);
         return NULL;
-    }
-    if (len > 0) {
-        memcpy(op->data, data, len);
     }
     op->data_len = len;
     list_init(&op->link);
@@ -55,6 +52,7 @@ static struct cell_op *first(const struct cell *c)
 
 static void op_end(struct cell *c, struct cell_op *op, int error)
 {
+    assert(!op->ended && !(c->writing && op == first(c)));
     list_remove(&op->link);
     op->ended = true;
     op->error = error;
@@ -81,23 +79,13 @@ static void remember(struct cell *c, const struct cell_value *value, char *data)
     c->known = true;
 }
 
-static void retry_in(struct cell *c, int64_t ms)
-{
-    client_timer_start(value_cell_client_of(c), &c->retry,
-                       client_now_ns(value_cell_client_of(c)) + ms * 1000000);
-}
-
 /* Gives the operation its share of what is there. false: no memory. */
 static bool op_keep(struct cell_op *op, const struct cell_value *value)
 {
-    char *held = malloc(value->data_len + 1);
+    char *held = bytes_copy(value->data, value->data_len);
     if (held == NULL) {
         return false;
     }
-    if (value->data_len > 0) {
-        memcpy(held, value->data, value->data_len);
-    }
-    held[value->data_len] = '\0';
     free(op->held);
     op->held = held;
     op->result = *value;
@@ -121,7 +109,7 @@ static void decide(struct cell *c)
 {
     struct cell_op *op = first(c);
     if (!op_keep(op, &c->now)) {
-        retry_in(c, RETRY_MS);
+        machine_retry_later(&c->machine);
         return;
     }
     if (op->compute(c, op, &c->now) == CELL_DONE) {
@@ -137,22 +125,16 @@ static void on_read(struct step *step, const struct conclave_reply *reply)
     struct cell *c = CONTAINER_OF(step, struct cell, step);
     struct cell_op *op = first(c);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        if (op != NULL && error_is_fatal(reply->error)) {
+        if (!machine_tries_again(&c->machine, reply->error) && op != NULL) {
             op_end(c, op, reply->error);
-        } else if (reply->error != CONCLAVE_CONNECTION_LOSS) {
-            retry_in(c, RETRY_MS);
         }
-        value_cell_run(c);
         return;
     }
     struct cell_value value = {.there = reply->error == 0};
-    char *data = malloc(reply->data_len + 1);
+    char *data = bytes_copy(reply->data, reply->data_len);
     if (data == NULL) {
-        retry_in(c, RETRY_MS);
+        machine_retry_later(&c->machine);
         return;
-    }
-    if (reply->data_len > 0) {
-        memcpy(data, reply->data, reply->data_len);
     }
     if (value.there) {
         value.data_len = reply->data_len;
@@ -179,7 +161,7 @@ static void conflict(struct cell *c, struct cell_op *op)
         c->conflicts++;
     }
     /* the more meet, the further apart they try again */
-    retry_in(c, (int64_t)random_below(((uint64_t)1 << c->conflicts)));
+    machine_pause(&c->machine, (int64_t)random_below(((uint64_t)1 << c->conflicts)));
 }
 
 static void on_written(struct cas *cas, int error, const struct cas_result *result)
@@ -198,12 +180,9 @@ static void on_written(struct cas *cas, int error, const struct cas_result *resu
     }
     if (error == 0) {
         struct cell_value value = {true, op->data, op->data_len, result->version, result->mzxid};
-        char *copy = malloc(op->data_len + 1);
+        char *copy = bytes_copy(op->data, op->data_len);
         c->known = false;
         if (copy != NULL) {
-            if (op->data_len > 0) {
-                memcpy(copy, op->data, op->data_len);
-            }
             remember(c, &value, copy);
         }
         op->result = value;
@@ -213,6 +192,7 @@ static void on_written(struct cas *cas, int error, const struct cas_result *resu
         c->known = false;
     }
     op_end(c, op, error);
+    value_cell_run(c); /* the next one's turn */
 }
 
 static void on_cas_ended(struct cas *cas)
@@ -235,21 +215,20 @@ static void run_closing(struct cell *c)
         cas_end(&c->cas);
     }
     if (c->cas_ended && !c->step.busy && list_empty(&c->done)) {
-        client_timer_stop(value_cell_client_of(c), &c->retry);
+        machine_resume(&c->machine);
         closing_done(&c->closing);
     }
 }
 
-static void value_cell_run(void *self)
+static void cell_work(struct machine *machine)
 {
-    struct cell *c = self;
+    struct cell *c = CONTAINER_OF(machine, struct cell, machine);
     struct cell_op *op = first(c);
     if (c->closing.ending) {
         run_closing(c);
         return;
     }
-    if (op == NULL || c->writing || c->step.busy || client_timer_active(&c->retry) ||
-        !recipes_connected(c->handle.rt)) {
+    if (op == NULL || c->writing || c->step.busy || !machine_can_send(machine)) {
         return;
     }
     if (op->compute == NULL) {
@@ -257,15 +236,8 @@ static void value_cell_run(void *self)
     } else if (!op->needs_read && c->known) {
         decide(c);
     } else {
-        struct conclave_op get = conclave_op_path(CONCLAVE_OP_GET, c->path, 0);
-        get.linearizable = true;
-        step_submit(&c->step, &get, on_read);
+        step_ask_latest(&c->step, CONCLAVE_OP_GET, c->path, on_read);
     }
-}
-
-static void value_cell_on_retry(struct conclave_client *client, void *ctx)
-{
-    value_cell_run(ctx);
 }
 
 static void value_cell_on_change(struct mirror *m)
@@ -287,11 +259,10 @@ static void cell_on_state(struct handle *h, enum conclave_state state)
     struct cell *c = CONTAINER_OF(h, struct cell, handle);
     handle_ref(h);
     if (state_is_final(state)) {
-        closing_begin(&c->closing,
-                      state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
+        closing_begin(&c->closing, state_error(state));
     }
     if (recipes_connected(h->rt)) {
-        client_timer_stop(value_cell_client_of(c), &c->retry);
+        machine_resume(&c->machine);
     }
     mirror_on_state(&c->mirror, state);
     cas_on_state(&c->cas, state);
@@ -317,9 +288,9 @@ static bool tell_done(struct cell *c)
 }
 
 /* There was no memory to tell a change. */
-static void on_again(struct conclave_client *client, void *ctx)
+static void cell_tell_again(struct machine *machine)
 {
-    handle_post(&((struct cell *)ctx)->handle);
+    handle_post(machine->owner);
 }
 
 static bool tell_change(struct cell *c)
@@ -329,8 +300,7 @@ static bool tell_change(struct cell *c)
         return false;
     }
     if (mirror_view(&c->mirror, &view) != 0) {
-        client_timer_start(value_cell_client_of(c), &c->again,
-                           client_now_ns(value_cell_client_of(c)) + TELL_AGAIN_MS * 1000000LL);
+        machine_retry_later(&c->again);
         return false;
     }
     c->change_due = false;
@@ -362,8 +332,8 @@ static void cell_clear(struct cell *c)
 static void cell_free(struct handle *h)
 {
     struct cell *c = CONTAINER_OF(h, struct cell, handle);
-    client_timer_stop(h->rt->client, &c->retry);
-    client_timer_stop(h->rt->client, &c->again);
+    machine_resume(&c->machine);
+    machine_resume(&c->again);
     cell_clear(c);
     free(c);
 }
@@ -377,13 +347,12 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
     if (error != 0) {
         return error;
     }
-    if (path == NULL || !path_is_valid(path, false) || strcmp(path, "/") == 0) {
+    if (!option_path_valid(path)) {
         return CONCLAVE_EINVAL;
     }
-    bool with_acl = acl != NULL && acl_count > 0;
     c->path = strdup(path);
-    c->acl = with_acl ? acl_copy(acl, acl_count) : NULL;
-    if (c->path == NULL || (with_acl && c->acl == NULL) || cas_init(&c->cas, path) != 0 ||
+    if (!acl_copy_option(acl, acl_count, &c->acl, &acl_count) || c->path == NULL ||
+        cas_init(&c->cas, path) != 0 ||
         mirror_init(&c->mirror, &c->handle, path, 0, value_cell_on_change, on_watch_failed) != 0) {
         free(c->path);
         free(c->acl);
@@ -393,7 +362,7 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
     }
     c->cas.path = c->path;
     c->cas.acl = c->acl;
-    c->cas.acl_count = with_acl ? acl_count : 0;
+    c->cas.acl_count = acl_count;
     c->cas.done = on_written;
     c->cas.ended = on_cas_ended;
     list_init(&c->ops);
@@ -409,9 +378,9 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
     }
     handle_init(&c->handle, rt, &cell_class);
     closing_init(&c->closing, &c->handle);
-    step_init(&c->step, &c->handle);
-    client_timer_init(&c->retry, value_cell_on_retry, c);
-    client_timer_init(&c->again, on_again, c);
+    machine_init(&c->machine, &c->handle, cell_work);
+    machine_init(&c->again, &c->handle, cell_tell_again);
+    machine_step_init(&c->machine, &c->step);
     cas_begin(&c->cas, &c->handle);
     *ret = c;
     if (c->watching) {
@@ -448,23 +417,20 @@ static bool op_ended(void *ctx)
 
 int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cell_op **ret_op)
 {
-    struct conclave_client *client = value_cell_client_of(c);
-    int error = recipes_may_block(c->handle.rt);
+    int error = handle_begin_wait(&c->handle);
     if (error != 0) {
         cell_op_free(op);
         return error;
     }
-    client_lock(client);
     if (c->closing.ending) {
         error = c->closing.why;
         cell_op_free(op);
-        client_unlock(client);
+        handle_end_wait(&c->handle);
         return error;
     }
-    handle_ref(&c->handle);
     list_push_back(&c->ops, &op->link);
     value_cell_run(c);
-    error = client_wait(client, op_ended, op, client_deadline_ns(client, timeout_ms));
+    error = handle_wait(&c->handle, op_ended, op, timeout_ms);
     if (op->ended) {
         error = op->error;
         *ret_op = op;
@@ -476,8 +442,7 @@ int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cel
         cell_op_free(op);
         value_cell_run(c);
     }
-    handle_unref(&c->handle);
-    client_unlock(client);
+    handle_end_wait(&c->handle);
     return error;
 }
 

@@ -65,9 +65,9 @@ struct cell {
     struct list ops;  /* the first is at work */
     struct list done; /* to be told */
     struct step step;
-    struct client_timer retry;
-    struct client_timer again; /* a change is told that could not be */
-    unsigned conflicts;        /* of the first operation */
+    struct machine machine;
+    struct machine again; /* a change is told that could not be */
+    unsigned conflicts;   /* of the first operation */
     bool writing;
     bool known; /* `now` is what was there last */
     struct cell_value now;

@@ -33,13 +33,14 @@ static void registration_on_member(struct node_handle *n)
     struct conclave_registration *r = CONTAINER_OF(n, struct conclave_registration, nodes);
     struct member *m = &n->member;
     /* in the midst of looking, on a link that stands, nothing has changed so far */
-    bool looking = m->place == MEMBER_DOUBT && m->czxid != 0 && recipes_connected(m->owner->rt);
+    bool looking =
+        m->place == MEMBER_DOUBT && m->czxid != 0 && recipes_connected(m->machine.owner->rt);
     bool now = looking ? r->registered : member_is_in(m);
     assert(!now || m->czxid != 0);
     if (now != r->registered) {
         r->registered = now;
         handle_post(&n->host.handle);
-        client_notify(m->owner->rt->client);
+        client_notify(m->machine.owner->rt->client);
     }
 }
 

@@ -1,14 +1,15 @@
 /* The machine that contender.h draws, and what public functions of all recipes do with it. */
 #include "recipes/hold/contender.h"
 
+#include "client/core/acl.h"
+#include "recipes/engine/option_copies.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Before trying again what failed for want of memory, or was refused for now. A new link ends the
- * wait. */
-enum { CONTENDER_RETRY_MS = 250 };
+enum { CONTENDER_ID_MAX = 1024 };
 
 /* --- transitions ----------------------------------------------------------------- */
 
@@ -67,32 +68,20 @@ void contender_enter(struct contender *c, enum contender_state state)
     assert((arrows & TRANSITION_TO(state)) != 0);
     contender_check(c, state);
     c->state = state;
+    machine_run_again(&c->machine);
 }
 
 /* --- pauses and errors ------------------------------------------------------------ */
 
-void contender_wake_at(struct contender *c, int64_t at_ns)
-{
-    client_timer_start(contender_client(c), &c->wake, at_ns);
-}
-
-void contender_retry_later(struct contender *c)
-{
-    if (!client_timer_active(&c->wake)) {
-        int64_t pause_ns = (int64_t)CONTENDER_RETRY_MS * 1000000;
-        contender_wake_at(c, client_now_ns(contender_client(c)) + pause_ns);
-    }
-}
-
 void contender_trouble(struct contender *c, int error)
 {
-    bool fatal = error_is_fatal(error);
-    if (fatal && c->class->fail == NULL) {
+    if (machine_tries_again(&c->machine, error)) {
+        return;
+    }
+    if (c->class->fail == NULL) {
         contender_end(c, error);
-    } else if (fatal && c->class->fail(c, error)) {
-        /* the recipe has dealt with it */
-    } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        contender_retry_later(c);
+    } else if (!c->class->fail(c, error)) {
+        machine_retry_later(&c->machine);
     }
 }
 
@@ -107,27 +96,51 @@ void contender_end(struct contender *c, int why)
     }
 }
 
-static void contender_on_wake(struct conclave_client *client, void *ctx)
-{
-    contender_run(ctx);
-}
-
 /* --- the node -------------------------------------------------------------------- */
 
 bool contender_may_join(struct contender *c)
 {
     if (client_now_ns(contender_client(c)) < c->not_before_ns) {
-        contender_wake_at(c, c->not_before_ns);
+        machine_pause_until(&c->machine, c->not_before_ns);
         return false;
     }
-    return !client_timer_active(&c->wake); /* a failed try waits */
+    return !machine_pauses(&c->machine); /* a failed try waits */
 }
 
-void contender_join(struct contender *c, const struct protected_node *node)
+struct protected_node contender_node(const struct contender *c, enum name_kind kind,
+                                     const void *data, size_t len)
 {
+    return (struct protected_node){.parent = c->place.parent,
+                                   .naming = c->place.naming,
+                                   .kind = kind,
+                                   .data = data,
+                                   .data_len = len,
+                                   .acl = c->acl,
+                                   .acl_count = c->acl_count};
+}
+
+struct conclave_op contender_create_op(const struct contender *c, const char *path,
+                                       const void *data, size_t len, enum conclave_create_mode mode)
+{
+    struct conclave_op op = conclave_op_create(path, data, len, mode);
+    op.acl = c->acl;
+    op.acl_count = c->acl_count;
+    return op;
+}
+
+void contender_join(struct contender *c, enum name_kind kind, const void *data, size_t len)
+{
+    struct protected_node node = contender_node(c, kind, data, len);
     assert(c->node == NULL);
     contender_enter(c, CONTENDER_JOINING);
-    protected_create_start(&c->create, node);
+    protected_create_start(&c->create, &node);
+}
+
+void contender_submit(struct contender *c, struct step *step, const struct conclave_op *op,
+                      step_fn fn)
+{
+    step->generation = c->generation;
+    step_submit(step, op, fn);
 }
 
 void contender_take(struct contender *c, char *path, const struct conclave_stat *stat)
@@ -217,10 +230,12 @@ void contender_place_trouble(struct place *place, int error)
     contender_trouble(contender_of_place(place), error);
 }
 
-void contender_place_wake(struct place *place)
-{
-    contender_run(contender_of_place(place));
-}
+const struct place_class contender_place_class = {
+    .judge = place_judge_first,
+    .free = contender_place_free,
+    .gone = contender_place_gone,
+    .trouble = contender_place_trouble,
+};
 
 /* --- lease and grant -------------------------------------------------------------- */
 
@@ -253,7 +268,7 @@ void contender_withdraw(struct contender *c)
 
 void contender_revoke(struct contender *c, int why, int64_t until_ns)
 {
-    assert(contender_is_granted(c));
+    assert(contender_is_granted(c) && why != 0);
     contender_withdraw(c);
     c->stop_why = why;
     c->stop_until_ns = until_ns;
@@ -306,7 +321,7 @@ static void contender_run_out(struct contender *c)
         c->class->out(c);
     } else if (c->class->is_clear == NULL || c->class->is_clear(c)) {
         contender_enter(c, CONTENDER_CLOSED);
-        client_timer_stop(contender_client(c), &c->wake);
+        machine_resume(&c->machine);
         closing_done(&c->closing);
     }
 }
@@ -327,7 +342,7 @@ static void contender_run_queued(struct contender *c)
         }
         return;
     }
-    if (!client_timer_active(&c->wake)) {
+    if (!machine_pauses(&c->machine)) {
         if (c->class->queued != NULL) {
             c->class->queued(c);
         }
@@ -352,11 +367,9 @@ static void contender_run_granted(struct contender *c)
     }
 }
 
-static void contender_run_once(struct contender *c)
+/* The common way of a state. */
+static void contender_run_state(struct contender *c)
 {
-    if (c->class->run != NULL && c->class->run(c)) {
-        return;
-    }
     switch (c->state) {
     case CONTENDER_OUT:
         contender_run_out(c);
@@ -384,24 +397,15 @@ static void contender_run_once(struct contender *c)
     }
 }
 
-void contender_run(struct contender *c)
+static void contender_work(struct machine *machine)
 {
-    if (c->run != CONTENDER_AT_REST) {
-        c->run = CONTENDER_RUNS_AGAIN; /* called by what run_once called: its caller looks again */
-        return;
+    struct contender *c = CONTAINER_OF(machine, struct contender, machine);
+    if (c->class->run == NULL || !c->class->run(c)) {
+        contender_run_state(c);
     }
-    handle_ref(&c->handle);
-    enum contender_state before;
-    do {
-        before = c->state;
-        c->run = CONTENDER_RUNS;
-        contender_run_once(c);
-    } while (c->run == CONTENDER_RUNS_AGAIN || c->state != before);
-    c->run = CONTENDER_AT_REST;
     if (c->class->after_run != NULL) {
         c->class->after_run(c);
     }
-    handle_unref(&c->handle);
 }
 
 /* --- callbacks -------------------------------------------------------------------- */
@@ -469,7 +473,7 @@ static void contender_session_end(struct contender *c, int why)
 static void contender_on_link(struct contender *c)
 {
     struct conclave_client *client = contender_client(c);
-    client_timer_stop(client, &c->wake);
+    machine_resume(&c->machine);
     if (c->node != NULL && c->node_session != client_session_id(client)) {
         contender_session_end(c, CONCLAVE_SESSION_EXPIRED);
     }
@@ -519,7 +523,7 @@ static void contender_free(struct handle *h)
     assert(c->state == CONTENDER_CLOSED && !c->holder.added);
     protected_create_finish(&c->create);
     place_finish(&c->place);
-    client_timer_stop(contender_client(c), &c->wake);
+    machine_resume(&c->machine);
     free(c->node);
     c->class->free(c);
 }
@@ -530,34 +534,56 @@ static const struct handle_class contender_handle_class = {
     .free = contender_free,
 };
 
-int contender_may_start(const struct conclave_recipes *rt,
-                        const struct conclave_lease_options *lease)
+/* --- beginning -------------------------------------------------------------------- */
+
+bool contender_options_valid(const char *path, const char *id, enum conclave_naming naming,
+                             const struct conclave_lease_options *lease)
+{
+    return option_path_valid(path) &&
+           (id == NULL || (strchr(id, '\n') == NULL && strlen(id) <= CONTENDER_ID_MAX)) &&
+           (unsigned)naming <= CONCLAVE_NAMING_KAZOO && lease->heartbeat_ms >= 0 &&
+           lease->grace_ms >= 0;
+}
+
+bool contender_copy_options(struct contender *c, const char *path, const char *id,
+                            const struct conclave_acl *acl, size_t acl_count,
+                            const struct conclave_lease_options *lease)
+{
+    c->path = strdup(path);
+    c->id = id != NULL ? strdup(id) : default_id();
+    c->lease = *lease;
+    return acl_copy_option(acl, acl_count, &c->acl, &c->acl_count) && c->path != NULL &&
+           c->id != NULL;
+}
+
+void contender_free_options(struct contender *c)
+{
+    free(c->path);
+    free(c->id);
+    free(c->acl);
+}
+
+int contender_init(struct contender *c, struct conclave_recipes *rt,
+                   const struct contender_class *class, const struct place_class *place,
+                   const char *parent, enum conclave_naming naming)
 {
     int64_t timeout_ms = client_timeout_ms(rt->client);
     if (state_is_final(client_state(rt->client))) {
         return CONCLAVE_ECLOSED;
     }
-    return timeout_ms > 0 && lease->grace_ms > lease_grace_max_ms(timeout_ms) ? CONCLAVE_EINVAL : 0;
-}
-
-void contender_init(struct contender *c, struct conclave_recipes *rt,
-                    const struct contender_class *class, const struct conclave_lease_options *lease)
-{
+    if (timeout_ms > 0 && c->lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
+        return CONCLAVE_EINVAL;
+    }
     handle_init(&c->handle, rt, &contender_handle_class);
     c->class = class;
-    c->lease = *lease;
+    machine_init(&c->machine, &c->handle, contender_work);
     closing_init(&c->closing, &c->handle);
     protected_create_init(&c->create, &c->handle, contender_on_created);
-    client_timer_init(&c->wake, contender_on_wake, c);
     c->holder.on_proved = contender_on_proved;
     c->holder.on_lost = contender_on_lease_lost;
     list_init(&c->holder.link);
-}
-
-void contender_init_place(struct contender *c, const struct place_class *class, const char *parent,
-                          enum conclave_naming naming)
-{
-    place_init(&c->place, &c->handle, class, parent, naming);
+    place_init(&c->place, &c->machine, place, parent, naming);
+    return 0;
 }
 
 /* --- public functions of all recipes ------------------------------------------------ */
@@ -579,13 +605,35 @@ void contender_node_name(const struct contender *c, char *buf, size_t len)
     client_unlock(client);
 }
 
+int contender_begin_call(struct contender *c)
+{
+    struct conclave_client *client = contender_client(c);
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    if (c->closing.ending) {
+        client_unlock(client);
+        return CONCLAVE_ECLOSED;
+    }
+    return 0;
+}
+
+void contender_end_call(struct contender *c)
+{
+    contender_run(c);
+    client_notify(contender_client(c));
+    client_unlock(contender_client(c));
+}
+
 /* Path of the node that is held, for the check; or why there is none. */
 static int contender_fencing_node(struct contender *c, char **ret_path)
 {
     int error = 0;
     client_lock(contender_client(c));
     /* The lease may be over before its timer has fired. */
-    if (contender_holds(c) && grant_until_ns(&c->grant, contender_rt(c)) != 0) {
+    if (contender_holds(c) && contender_has_lease(c)) {
         *ret_path = strdup(c->node);
         error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
     } else {
@@ -622,9 +670,7 @@ void contender_close(struct contender *c)
     }
     client_lock(client);
     contender_end(c, CONCLAVE_ECLOSED);
-    contender_run(c);
-    client_notify(client);
-    client_unlock(client);
+    contender_end_call(c);
 }
 
 int contender_close_wait(struct contender *c, int64_t timeout_ms)

@@ -43,13 +43,19 @@
 struct contender {
     struct handle handle; /* first: it is freed through it */
     const struct contender_class *class;
+
+    /* What the user gave, copied. */
+    char *path;
+    char *id;
+    struct conclave_acl *acl; /* of the nodes; one block with its strings, NULL: the default */
+    size_t acl_count;
     struct conclave_lease_options lease;
+    void *ctx; /* of the callbacks */
 
     enum contender_state state;
-    enum contender_run { CONTENDER_AT_REST, CONTENDER_RUNS, CONTENDER_RUNS_AGAIN } run;
+    struct machine machine;
     struct closing closing;
-    struct client_timer wake; /* a pause before the next try */
-    int64_t not_before_ns;    /* no new node before this */
+    int64_t not_before_ns; /* no new node before this */
 
     /* The node. */
     struct protected_create create;
@@ -99,33 +105,38 @@ static inline bool contender_is_granted(const struct contender *c)
     return c->state == CONTENDER_GRANTED || contender_holds(c);
 }
 
-/* Linked, and no pause to be kept. */
-static inline bool contender_can_send(const struct contender *c)
+/* Its lease has not ended, even if the timer comes late. Any thread, no lock needed. */
+static inline bool contender_has_lease(const struct contender *c)
 {
-    return recipes_connected(contender_rt(c)) && !client_timer_active(&c->wake);
+    return grant_until_ns(&c->grant, contender_rt(c)) != 0;
 }
 
-/* Before a handle is made: 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (more grace than the session leaves). */
-int contender_may_start(const struct conclave_recipes *rt,
-                        const struct conclave_lease_options *lease) CONCLAVE_MUST_USE;
+/* --- beginning */
+/* Whether options that all recipes have are what the public headers ask for. id may be NULL. */
+bool contender_options_valid(const char *path, const char *id, enum conclave_naming naming,
+                             const struct conclave_lease_options *lease);
 
-/* c is zeroed. Takes a reference for the user, which closing_destroy gives back. */
-void contender_init(struct contender *c, struct conclave_recipes *rt,
-                    const struct contender_class *class,
-                    const struct conclave_lease_options *lease);
-void contender_init_place(struct contender *c, const struct place_class *class, const char *parent,
-                          enum conclave_naming naming);
+/* Copies them; id NULL: a default. False: out of memory. c is zeroed before. */
+bool contender_copy_options(struct contender *c, const char *path, const char *id,
+                            const struct conclave_acl *acl, size_t acl_count,
+                            const struct conclave_lease_options *lease);
+void contender_free_options(struct contender *c); /* what was copied */
+
+/* Makes it a handle whose nodes are children of parent (borrowed), with a reference for the user, which closing_destroy
+ * gives back. 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (more grace than the session leaves). */
+int contender_init(struct contender *c, struct conclave_recipes *rt,
+                   const struct contender_class *class, const struct place_class *place,
+                   const char *parent, enum conclave_naming naming) CONCLAVE_MUST_USE;
 
 /* --- the machine */
 /* Looks at what is known and does what is next. After every change. */
-void contender_run(struct contender *c);
+static inline void contender_run(struct contender *c)
+{
+    machine_run(&c->machine);
+}
 
 /* The only way into another state. */
 void contender_enter(struct contender *c, enum contender_state state);
-
-/* Has contender_run called at a time, or in a while: something could not be done now. */
-void contender_wake_at(struct contender *c, int64_t at_ns);
-void contender_retry_later(struct contender *c);
 
 /* What to do about an error that a request got: unknown outcomes wait for the next link, most others for
  * a while; those that will not get better end the handle, or what the recipe says. */
@@ -137,8 +148,23 @@ void contender_end(struct contender *c, int why);
 /* In OUT: whether a new node may be made now; wakes up when it may. */
 bool contender_may_join(struct contender *c);
 
-/* Makes the node. */
-void contender_join(struct contender *c, const struct protected_node *node);
+/* A node of the line with this data (borrowed) and the options' ACL; a node at this path. */
+struct protected_node contender_node(const struct contender *c, enum name_kind kind,
+                                     const void *data, size_t len);
+struct conclave_op contender_create_op(const struct contender *c, const char *path,
+                                       const void *data, size_t len,
+                                       enum conclave_create_mode mode);
+
+/* Makes the node of the line. */
+void contender_join(struct contender *c, enum name_kind kind, const void *data, size_t len);
+
+/* Sends a request that is about the node of now; whether a request was about the node of now. */
+void contender_submit(struct contender *c, struct step *step, const struct conclave_op *op,
+                      step_fn fn);
+static inline bool contender_is_current(const struct contender *c, const struct step *step)
+{
+    return step->generation == c->generation;
+}
 
 /* This node is ours: path is taken. */
 void contender_take(struct contender *c, char *path, const struct conclave_stat *stat);
@@ -165,9 +191,16 @@ void contender_forget_node(struct contender *c);
 void contender_place_free(struct place *place);
 void contender_place_gone(struct place *place);
 void contender_place_trouble(struct place *place, int error);
-void contender_place_wake(struct place *place);
+
+/* One after the other, each watches the one before it. */
+extern const struct place_class contender_place_class;
 
 /* --- what public functions of all recipes do; no lock held */
+
+/* Begins and ends a function that changes something: with the lock held between them if 0, not if CONCLAVE_EFORK or
+ * CONCLAVE_ECLOSED. The end has the contender look at what is new. */
+int contender_begin_call(struct contender *c) CONCLAVE_MUST_USE;
+void contender_end_call(struct contender *c);
 
 /* Name of the node that stands, else "". */
 void contender_node_name(const struct contender *c, char *buf, size_t len);

@@ -153,13 +153,12 @@ static int read_all(struct listing *l, const struct line_entry *list, size_t cou
     }
     for (size_t i = 0; i < count; i++) {
         char *path = path_join(l->path, l->items[i].found.participant.node);
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
         if (path == NULL) {
             l->error = CONCLAVE_ENOMEM; /* those asked already still answer */
             l->answered++;
             continue;
         }
-        step_submit(&l->items[i].step, &op, on_data);
+        step_ask(&l->items[i].step, CONCLAVE_OP_GET, path, on_data);
         free(path);
     }
     if (l->answered == count) {
@@ -176,10 +175,7 @@ static void contender_list_on_children(struct step *step, const struct conclave_
     int error = reply->error;
     if (error == 0) {
         enum conclave_naming naming = guess_naming(reply, l->kinds);
-        error = l->kinds ? contenders_filter_kinds(naming, reply->children, reply->children_count,
-                                                   &list, &count)
-                         : contenders_filter(naming, reply->children, reply->children_count, &list,
-                                             &count);
+        error = contenders_filter(naming, l->kinds, reply, &list, &count);
     }
     if (error == 0 && count > 0) {
         error = read_all(l, list, count);
@@ -197,8 +193,7 @@ static void contender_list_on_synced(struct step *step, const struct conclave_re
         listing_end(l, reply->error);
         return;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-    step_submit(&l->step, &op, contender_list_on_children);
+    step_ask(&l->step, CONCLAVE_OP_GET_CHILDREN, l->path, contender_list_on_children);
 }
 
 static int by_place(const void *a, const void *b)
@@ -245,8 +240,7 @@ int contenders_read(struct conclave_recipes *rt, const char *path, bool kinds, i
     client_lock(client);
     handle_init(&l->handle, rt, &listing_class);
     step_init(&l->step, &l->handle);
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, path, 0);
-    step_submit(&l->step, &op, contender_list_on_synced);
+    step_ask(&l->step, CONCLAVE_OP_SYNC, path, contender_list_on_synced);
     error = client_wait(client, listing_done, l, client_deadline_ns(client, timeout_ms));
     if (error == 0) {
         error = l->error != 0 ? l->error : take_list(l, ret, ret_count);

@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct conclave_election *election_of(struct contender *c)
-{
-    return CONTAINER_OF(c, struct conclave_election, c);
-}
-
 static bool election_leaving(const struct contender *c)
 {
     const struct conclave_election *e = CONTAINER_OF(c, struct conclave_election, c);
@@ -22,14 +17,6 @@ static bool election_leaving(const struct contender *c)
 static void election_out(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
-    struct protected_node node = {
-        .parent = e->path,
-        .naming = e->options.naming,
-        .data = e->data,
-        .data_len = e->data_len,
-        .acl = e->acl,
-        .acl_count = e->options.acl_count,
-    };
     if (e->resign != RESIGN_NONE) {
         e->parked = e->resign == RESIGN_PARK;
         e->resign = RESIGN_NONE;
@@ -37,7 +24,7 @@ static void election_out(struct contender *c)
     if (!e->parked && !e->options.observe_only && recipes_connected(election_rt(e)) &&
         contender_may_join(c)) {
         e->data_dirty = false;
-        contender_join(c, &node);
+        contender_join(c, NAME_PLAIN, e->data, e->data_len);
     }
 }
 
@@ -59,7 +46,10 @@ static bool election_ready(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
     if (c->state == CONTENDER_FIRST) {
-        e->takeover = e->options.takeover_delay_ms > 0 ? TAKEOVER_UNKNOWN : TAKEOVER_DONE;
+        election_take_over(e, TAKEOVER_UNKNOWN);
+        if (e->options.takeover_delay_ms == 0) {
+            election_take_over(e, TAKEOVER_DONE);
+        }
         return true;
     }
     if (e->takeover != TAKEOVER_DONE) {
@@ -80,7 +70,7 @@ static int election_begin(struct contender *c)
         return 0;
     }
     client_unlock(contender_client(c));
-    int answer = e->callbacks.on_elected(e, token, regrant, e->ctx);
+    int answer = e->callbacks.on_elected(e, token, regrant, c->ctx);
     client_lock(contender_client(c));
     return answer;
 }
@@ -120,7 +110,7 @@ static void election_began(struct contender *c, int answer)
 static void election_held(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
-    if (!client_timer_active(&c->wake)) {
+    if (!machine_pauses(&c->machine)) {
         place_run(&c->place, false);
     }
     election_data_run(e);
@@ -141,7 +131,7 @@ static void election_revoke_end(struct contender *c, int why, int64_t stop_withi
     struct conclave_election *e = election_of(c);
     if (e->callbacks.on_revoked != NULL) {
         client_unlock(contender_client(c));
-        e->callbacks.on_revoked(e, why, stop_within_ms, e->ctx);
+        e->callbacks.on_revoked(e, why, stop_within_ms, c->ctx);
         client_lock(contender_client(c));
     }
     e->stopped_clean = c->node != NULL;
@@ -186,11 +176,6 @@ static void election_gone(struct contender *c, int why)
     }
 }
 
-static void election_leave(struct contender *c)
-{
-    election_leave_run(election_of(c));
-}
-
 static bool election_is_clear(struct contender *c)
 {
     observer_stop(&election_of(c)->observer);
@@ -230,7 +215,7 @@ static void election_closed(void *self, int why)
 {
     struct conclave_election *e = self;
     if (e->callbacks.on_closed != NULL) {
-        e->callbacks.on_closed(e, why, e->ctx);
+        e->callbacks.on_closed(e, why, e->c.ctx);
     }
 }
 
@@ -275,20 +260,13 @@ static const struct contender_class election_class = {
     .free = election_free,
 };
 
-/* One after the other, each watches the one before it. */
-static const struct place_class election_place_class = {
-    .judge = place_judge_first,
-    .free = contender_place_free,
-    .gone = contender_place_gone,
-    .trouble = contender_place_trouble,
-    .wake = contender_place_wake,
-};
-
-void election_init(struct conclave_election *e, struct conclave_recipes *rt)
+int election_init(struct conclave_election *e, struct conclave_recipes *rt)
 {
-    contender_init(&e->c, rt, &election_class, &e->options.lease);
-    contender_init_place(&e->c, &election_place_class, e->path, e->options.naming);
-    ensure_path_init(&e->ack_dir, &e->c.handle);
-    observer_init(&e->observer, e);
-    election_ack_init(e);
+    int error = contender_init(&e->c, rt, &election_class, &contender_place_class, e->c.path,
+                               e->options.naming);
+    if (error == 0) {
+        observer_init(&e->observer, e);
+        election_ack_init(e);
+    }
+    return error;
 }

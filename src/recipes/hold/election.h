@@ -39,16 +39,12 @@ struct conclave_election {
     struct contender c; /* first: it is freed through it */
 
     /* What the user gave. */
-    struct conclave_election_options options; /* path, id and data of it are not used: below */
+    struct conclave_election_options options; /* what is copied of it is not used: here and in c */
     struct conclave_election_callbacks callbacks;
-    void *ctx;
-    char *path;
     char *leader_dir;   /* <path>.leader */
     char *current_path; /* <path>.leader/current */
     char *last_path;    /* <path>.leader/last */
-    char *id;
-    struct conclave_acl *acl; /* one block with its strings */
-    char *data; /* of the node: id, then newline and the user's data if there is any */
+    char *data;         /* of the node: id, then newline and the user's data if there is any */
     size_t data_len;
 
     /* Where it stands. */
@@ -61,16 +57,13 @@ struct conclave_election {
     bool regrant;    /* it has led before */
     bool data_dirty; /* data changed since it was written */
     struct step data_step;
-    uint32_t data_generation;
     bool stopped_clean; /* on_revoked ran to its end while the node stood */
 
     /* <path>.leader */
     enum election_takeover takeover;
     struct client_timer delay; /* the takeover delay */
     struct step ack_step;
-    uint32_t ack_generation;
     struct ensure_path ack_dir;
-    bool ack_ensuring;
     struct watch_slot ack_watch; /* on somebody else's acknowledgement */
     bool ack_wanted;
     bool ack_unknown;     /* it was written, the answer was lost */
@@ -91,9 +84,15 @@ static inline struct conclave_recipes *election_rt(const struct conclave_electio
     return contender_rt(&e->c);
 }
 
+static inline struct conclave_election *election_of(struct contender *c)
+{
+    return CONTAINER_OF(c, struct conclave_election, c);
+}
+
 /* --- election.c ------------------------------------------------------------------ */
 
-void election_init(struct conclave_election *e, struct conclave_recipes *rt);
+/* As contender_init. */
+int election_init(struct conclave_election *e, struct conclave_recipes *rt) CONCLAVE_MUST_USE;
 
 /* --- election_api.c ---------------------------------------------------------------- */
 
@@ -103,6 +102,9 @@ void election_free_copies(struct conclave_election *e);
 /* --- leader_record.c -------------------------------------------------------------- */
 
 void election_ack_init(struct conclave_election *e);
+
+/* From one state of the takeover to another, in FIRST (the first) and PROVING. */
+void election_take_over(struct conclave_election *e, enum election_takeover takeover);
 
 /* In PROVING with a takeover delay: finds out whether the last leader stopped cleanly, waits,
  * marks the term; runs the contender when it is done. */
@@ -116,7 +118,7 @@ void election_data_run(struct conclave_election *e);
 
 /* In LEAVING: removes acknowledgement and node, marks a clean stop; enters OUT when all is
  * gone. */
-void election_leave_run(struct conclave_election *e);
+void election_leave(struct contender *c);
 
 /* --- shared with leader_watch.c and holder_list.c -------------------------------------- */
 

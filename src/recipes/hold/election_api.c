@@ -2,35 +2,21 @@
  * election.c. */
 #include "recipes/hold/election.h"
 
-#include "client/core/acl.h"
-#include "client/core/path.h"
 #include "recipes/engine/option_copies.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-enum {
-    DATA_MAX = 64 * 1024,
-    ID_MAX = 1024,
-};
+enum { DATA_MAX = 64 * 1024 };
 
 /* --- start ----------------------------------------------------------------------- */
 
 static bool election_options_valid(const struct conclave_election_options *o)
 {
-    if (o->size < sizeof *o || o->path == NULL || !path_is_valid(o->path, false) ||
-        strcmp(o->path, "/") == 0) {
-        return false;
-    }
-    if (o->id != NULL && (strchr(o->id, '\n') != NULL || strlen(o->id) > ID_MAX)) {
-        return false;
-    }
-    return o->data_len <= DATA_MAX && (unsigned)o->naming <= CONCLAVE_NAMING_KAZOO &&
-           o->lease.heartbeat_ms >= 0 && o->lease.grace_ms >= 0 && o->takeover_delay_ms >= 0 &&
-           o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
+    return o != NULL && o->size >= sizeof *o &&
+           contender_options_valid(o->path, o->id, o->naming, &o->lease) &&
+           o->data_len <= DATA_MAX && o->takeover_delay_ms >= 0 && o->backoff_min_ms >= 0 &&
+           o->backoff_max_ms >= o->backoff_min_ms;
 }
 
 /* What the node holds: the id, and on the next line the user's data. */
@@ -55,37 +41,28 @@ static char *election_node_data(const char *id, const void *data, size_t len, si
 static bool election_copy_options(struct conclave_election *e,
                                   const struct conclave_election_options *o)
 {
+    if (!contender_copy_options(&e->c, o->path, o->id, o->acl, o->acl_count, &o->lease)) {
+        return false;
+    }
     e->options = *o;
-    e->path = strdup(o->path);
     e->leader_dir = text_concat(o->path, ".leader");
     e->current_path = text_concat(o->path, ".leader/current");
     e->last_path = text_concat(o->path, ".leader/last");
-    e->id = o->id != NULL ? strdup(o->id) : default_id();
-    if (e->id != NULL) {
-        e->data = election_node_data(e->id, o->data, o->data_len, &e->data_len);
-    }
-    if (!acl_copy_option(o->acl, o->acl_count, &e->acl, &e->options.acl_count)) {
-        return false;
-    }
-    e->options.path = e->path;
-    e->options.id = e->id;
-    e->options.data = NULL; /* e->data holds it */
-    e->options.data_len = 0;
-    e->options.acl = e->acl;
-    return e->path != NULL && e->leader_dir != NULL && e->current_path != NULL &&
-           e->last_path != NULL && e->data != NULL;
+    e->data = election_node_data(e->c.id, o->data, o->data_len, &e->data_len);
+    return e->leader_dir != NULL && e->current_path != NULL && e->last_path != NULL &&
+           e->data != NULL;
 }
 
 void election_free_copies(struct conclave_election *e)
 {
-    free(e->path);
-    free(e->leader_dir);
-    free(e->current_path);
-    free(e->last_path);
-    free(e->id);
-    free(e->data);
-    free(e->acl);
-    free(e);
+    if (e != NULL) {
+        contender_free_options(&e->c);
+        free(e->leader_dir);
+        free(e->current_path);
+        free(e->last_path);
+        free(e->data);
+        free(e);
+    }
 }
 
 int conclave_election_open(struct conclave_recipes *rt,
@@ -97,35 +74,29 @@ int conclave_election_open(struct conclave_recipes *rt,
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !election_options_valid(options)) {
+    if (!election_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_election *e = calloc(1, sizeof *e);
     if (e == NULL || !election_copy_options(e, options)) {
-        if (e != NULL) {
-            election_free_copies(e);
-        }
+        election_free_copies(e);
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        e->callbacks = *callbacks;
-    }
-    e->ctx = ctx;
+    e->callbacks = callbacks != NULL ? *callbacks : (struct conclave_election_callbacks){0};
+    e->c.ctx = ctx;
     client_lock(rt->client);
-    error = contender_may_start(rt, &e->options.lease);
+    error = election_init(e, rt);
     if (error != 0) {
-        client_unlock(rt->client);
         election_free_copies(e);
-        return error;
+    } else {
+        *ret = e; /* before a callback can run */
+        if (options->observe || options->observe_only) {
+            observer_start(&e->observer);
+        }
+        contender_run(&e->c);
     }
-    election_init(e, rt);
-    *ret = e; /* before a callback can run */
-    if (e->options.observe || e->options.observe_only) {
-        observer_start(&e->observer);
-    }
-    contender_run(&e->c);
     client_unlock(rt->client);
-    return 0;
+    return error;
 }
 
 /* --- asking ---------------------------------------------------------------------- */
@@ -166,21 +137,17 @@ static bool election_leads_or_ended(void *ctx)
 int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
                            struct conclave_token *ret_token)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    int error = recipes_may_block(election_rt(e));
+    int error = handle_begin_wait(&e->c.handle);
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_ref(&e->c.handle);
-    error = client_wait(client, election_leads_or_ended, e, client_deadline_ns(client, timeout_ms));
+    error = handle_wait(&e->c.handle, election_leads_or_ended, e, timeout_ms);
     if (error == 0 && e->c.state != CONTENDER_HELD) {
         error = e->c.closing.ending ? e->c.closing.why : CONCLAVE_ECANCELED;
     } else if (error == 0 && ret_token != NULL) {
         ret_token->czxid = e->c.token;
     }
-    handle_unref(&e->c.handle);
-    client_unlock(client);
+    handle_end_wait(&e->c.handle);
     return error;
 }
 
@@ -193,74 +160,53 @@ int conclave_election_close_wait(struct conclave_election *e, int64_t timeout_ms
 
 int conclave_election_ack(struct conclave_election *e)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    int error = client_check(client);
-    if (error != 0) {
-        return error;
+    int error = contender_begin_call(&e->c);
+    if (error == 0) {
+        error = contender_holds(&e->c) ? 0 : CONCLAVE_ENOTOWNER;
+        e->ack_wanted = e->ack_wanted || (error == 0 && !e->acked);
+        contender_end_call(&e->c);
     }
-    client_lock(client);
-    if (e->c.closing.ending) {
-        error = CONCLAVE_ECLOSED;
-    } else if (!contender_holds(&e->c)) {
-        error = CONCLAVE_ENOTOWNER;
-    } else if (!e->acked) {
-        e->ack_wanted = true;
-        contender_run(&e->c);
-    }
-    client_unlock(client);
     return error;
 }
 
 int conclave_election_resign(struct conclave_election *e, bool requeue)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    int error = client_check(client);
-    if (error != 0) {
-        return error;
-    }
-    client_lock(client);
-    if (e->c.closing.ending) {
-        error = CONCLAVE_ECLOSED;
-    } else {
+    int error = contender_begin_call(&e->c);
+    if (error == 0) {
         e->resign = requeue ? RESIGN_REQUEUE : RESIGN_PARK;
-        contender_run(&e->c);
-        client_notify(client);
+        contender_end_call(&e->c);
     }
-    client_unlock(client);
     return error;
 }
 
 int conclave_election_set_data(struct conclave_election *e, const void *data, size_t len)
 {
-    struct conclave_client *client = election_rt(e)->client;
     size_t node_len;
-    int error = client_check(client);
+    int error = client_check(election_rt(e)->client);
     if (error != 0) {
         return error;
     }
     if (len > DATA_MAX || (data == NULL && len > 0)) {
         return CONCLAVE_EINVAL;
     }
-    char *text = election_node_data(e->id, data, len, &node_len);
+    char *text = election_node_data(e->c.id, data, len, &node_len);
     if (text == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    client_lock(client);
-    if (e->c.closing.ending) {
-        error = CONCLAVE_ECLOSED;
+    error = contender_begin_call(&e->c);
+    if (error != 0) {
         free(text);
-    } else {
-        free(e->data);
-        e->data = text;
-        e->data_len = node_len;
-        e->c.create.node.data = text; /* of a creation that is tried again */
-        e->c.create.node.data_len = node_len;
-        e->data_dirty = true;
-        e->ack_data_old = true;
-        contender_run(&e->c);
+        return error;
     }
-    client_unlock(client);
-    return error;
+    free(e->data);
+    e->data = text;
+    e->data_len = node_len;
+    e->c.create.node.data = text; /* of a creation that is tried again */
+    e->c.create.node.data_len = node_len;
+    e->data_dirty = true;
+    e->ack_data_old = true;
+    contender_end_call(&e->c);
+    return 0;
 }
 
 /* --- fenced transaction ------------------------------------------------------------- */

@@ -6,11 +6,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static struct conclave_elector *elector_of(struct contender *c)
-{
-    return CONTAINER_OF(c, struct conclave_elector, c);
-}
-
 /* --- states ---------------------------------------------------------------------- */
 
 static const uint16_t elector_next[] = {
@@ -23,7 +18,9 @@ void elector_prepare(struct conclave_elector *e, enum elector_step step)
 {
     assert(e->c.state == CONTENDER_PREPARING);
     transition_check(elector_next, e->step, step);
+    assert(step != ELECTOR_FENCING || (e->crumb_exists && !e->old.clean));
     e->step = step;
+    machine_run_again(&e->c.machine);
 }
 
 /* What fences still is at work for a lock that is lost: nothing is done before it has ended. */
@@ -115,11 +112,6 @@ void elector_lock_gone(struct conclave_elector *e, int why)
     elector_session_ended(&e->c);
 }
 
-static void elector_leave(struct contender *c)
-{
-    elector_leave_run(elector_of(c));
-}
-
 /* --- the way to a grant ----------------------------------------------------------- */
 
 static void elector_out(struct contender *c)
@@ -157,8 +149,7 @@ static void elector_run_holding(struct conclave_elector *e)
     if (!recipes_connected(elector_rt(e))) {
         return; /* the lease is not shown to anybody yet; what is in flight ends first */
     }
-    elector_lock_watch(e);
-    enum elector_step before = e->step;
+    elector_held(c);
     if (c->state == CONTENDER_PROVING) {
         elector_prove(e);
     } else if (e->step == ELECTOR_READING) {
@@ -167,9 +158,6 @@ static void elector_run_holding(struct conclave_elector *e)
         elector_fence_run(e);
     } else {
         elector_mark_run(e);
-    }
-    if (e->step != before) {
-        contender_run(c); /* once more, with the next step */
     }
 }
 
@@ -201,7 +189,7 @@ static int elector_begin(struct contender *c)
         return 0;
     }
     client_unlock(contender_client(c));
-    int answer = e->callbacks.activate(e, token, e->ctx);
+    int answer = e->callbacks.activate(e, token, c->ctx);
     client_lock(contender_client(c));
     return answer;
 }
@@ -214,11 +202,6 @@ static void elector_began(struct contender *c, int answer)
     } else if (c->state == CONTENDER_HELD) {
         elector_give_up(e, "activation failed");
     }
-}
-
-static void elector_held(struct contender *c)
-{
-    elector_lock_watch(elector_of(c));
 }
 
 static void elector_revoked(struct contender *c)
@@ -235,7 +218,7 @@ static void elector_deactivate(struct contender *c, int why, int64_t stop_within
     int answer = 0;
     if (e->callbacks.deactivate != NULL) {
         client_unlock(contender_client(c));
-        answer = e->callbacks.deactivate(e, why, stop_within_ms, e->ctx);
+        answer = e->callbacks.deactivate(e, why, stop_within_ms, c->ctx);
         client_lock(contender_client(c));
     }
     /* An unhealthy process may say anything: its successor makes sure. */
@@ -301,7 +284,7 @@ static bool elector_tell_state(struct contender *c)
     client_notify(contender_client(c));
     if (e->callbacks.on_state != NULL) {
         client_unlock(contender_client(c));
-        e->callbacks.on_state(e, state, reason, e->ctx);
+        e->callbacks.on_state(e, state, reason, c->ctx);
         client_lock(contender_client(c));
     }
     return true;
@@ -311,7 +294,7 @@ static void elector_closed(void *self, int why)
 {
     struct conclave_elector *e = self;
     if (e->callbacks.on_closed != NULL) {
-        e->callbacks.on_closed(e, why, e->ctx);
+        e->callbacks.on_closed(e, why, e->c.ctx);
     }
 }
 
@@ -355,13 +338,17 @@ static const struct contender_class elector_class = {
     .free = elector_free,
 };
 
-void elector_init(struct conclave_elector *e, struct conclave_recipes *rt)
+int elector_init(struct conclave_elector *e, struct conclave_recipes *rt)
 {
-    contender_init(&e->c, rt, &elector_class, &e->options.lease);
-    contender_init_place(&e->c, &elector_place_class, e->line_path, CONCLAVE_NAMING_NATIVE);
-    e->c.holder.path = e->crumb_path;
-    e->c.holder.versioned = true;
-    elector_lock_init(e);
-    elector_mark_init(e);
-    e->reason = "";
+    int error = contender_init(&e->c, rt, &elector_class, &contender_place_class, e->line_path,
+                               CONCLAVE_NAMING_NATIVE);
+    if (error == 0) {
+        e->c.holder.path = e->crumb_path;
+        e->c.holder.versioned = true;
+        elector_lock_init(e);
+        elector_mark_init(e);
+        e->reason = "";
+        e->connected = recipes_connected(rt);
+    }
+    return error;
 }

@@ -37,19 +37,15 @@ struct conclave_elector {
     struct contender c; /* first: it is freed through it */
 
     /* What the user gave. */
-    struct conclave_elector_options options; /* dir, id, incarnation and data of it: below */
+    struct conclave_elector_options options; /* what is copied of it is not used: here and in c */
     struct conclave_elector_callbacks callbacks;
-    void *ctx;
-    char *dir;
     char *lock_path;     /* the one lock of all */
     char *line_path;     /* parent of the line, herd_free */
     char *crumb_path;    /* the breadcrumb */
     char *override_path; /* what an operator says */
-    char *id;
     char *incarnation;
     void *data;
     size_t data_len;
-    struct conclave_acl *acl; /* one block with its strings */
 
     /* Where it stands. */
     enum elector_step step; /* in PREPARING */
@@ -67,14 +63,12 @@ struct conclave_elector {
     struct step lock_step;
     struct watch_slot lock_watch; /* on the one lock */
     struct ensure_path ensure;
-    bool ensuring;
     bool maybe;    /* a create was sent whose answer is unknown: the lock may be ours */
     bool exists;   /* the one lock stood, when it was to be made */
     bool deleting; /* its node */
 
     /* The breadcrumb. */
     struct step mark_step;
-    uint32_t mark_generation;
     bool crumb_known; /* read since the lock became ours, or written */
     bool crumb_exists;
     int32_t crumb_version;
@@ -103,9 +97,15 @@ static inline struct conclave_recipes *elector_rt(const struct conclave_elector 
     return contender_rt(&e->c);
 }
 
+static inline struct conclave_elector *elector_of(struct contender *c)
+{
+    return CONTAINER_OF(c, struct conclave_elector, c);
+}
+
 /* --- elector.c -------------------------------------------------------------------- */
 
-void elector_init(struct conclave_elector *e, struct conclave_recipes *rt);
+/* As contender_init. */
+int elector_init(struct conclave_elector *e, struct conclave_recipes *rt) CONCLAVE_MUST_USE;
 
 /* From one step of PREPARING to another. */
 void elector_prepare(struct conclave_elector *e, enum elector_step step);
@@ -128,17 +128,15 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e);
 void elector_lock_init(struct conclave_elector *e);
 void elector_lock_finish(struct conclave_elector *e);
 
-extern const struct place_class elector_place_class;
-
 /* In JOINING and WAITING: gets the lock; enters PREPARING when it is ours. */
 void elector_lock_run(struct conclave_elector *e);
 
-/* From PREPARING to HELD: keeps watching that it is. */
-void elector_lock_watch(struct conclave_elector *e);
-
-/* What contender_class wants: the node of the line was made, or not. */
+/* What contender_class wants. From PREPARING to HELD: keeps watching that it is; the node of the line was made, or not;
+ * in LEAVING: removes it, enters OUT when nothing of ours is left. */
+void elector_held(struct contender *c);
 void elector_joined(struct contender *c);
 void elector_not_joined(struct contender *c, int error);
+void elector_leave(struct contender *c);
 
 /* Whether it was read to be ours and nothing was heard since; doubt: read it again. */
 bool elector_lock_verified(const struct conclave_elector *e);
@@ -147,9 +145,6 @@ void elector_lock_doubt(struct conclave_elector *e);
 /* Nothing of ours is there any more, and nothing is under way that would be: why as for
  * contender_node_gone. */
 void elector_lock_gone(struct conclave_elector *e, int why);
-
-/* In LEAVING: removes it; enters OUT when nothing of ours is left. */
-void elector_leave_run(struct conclave_elector *e);
 
 /* --- elector_breadcrumb.c --------------------------------------------------------------- */
 
@@ -168,6 +163,9 @@ bool elector_mark_resolve(struct conclave_elector *e);
 
 /* Forgets what was read. */
 void elector_crumb_forget(struct conclave_elector *e);
+
+/* The breadcrumb of this term. */
+struct conclave_breadcrumb elector_crumb(const struct conclave_elector *e, bool clean);
 
 /* --- elector_fence.c -------------------------------------------------------------- */
 

@@ -3,17 +3,12 @@
 #include "recipes/hold/breadcrumb.h"
 #include "recipes/hold/elector.h"
 
-#include "base/random.h"
-#include "client/core/acl.h"
-#include "client/core/path.h"
 #include "recipes/engine/option_copies.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_MAX = 1024, INCARNATION_BYTES = 8 };
+enum { INCARNATION_MAX = 1024, INCARNATION_BYTES = 8 };
 #define STAY_OUT_MAX_MS (366 * INT64_C(86400000)) /* a year */
 
 static const char *const state_names[] = {"INIT", "NEUTRAL", "STANDBY", "FENCING", "ACTIVE"};
@@ -32,40 +27,34 @@ const char *conclave_health_name(enum conclave_health health)
 
 /* --- start ----------------------------------------------------------------------- */
 
-static bool elector_name_valid(const char *name)
-{
-    return name == NULL ||
-           (name[0] != '\0' && strchr(name, '\n') == NULL && strlen(name) <= ID_MAX);
-}
-
 static bool elector_options_valid(const struct conclave_elector_options *o)
 {
-    return o->size >= sizeof *o && o->dir != NULL && path_is_valid(o->dir, false) &&
-           strcmp(o->dir, "/") != 0 && elector_name_valid(o->id) &&
-           elector_name_valid(o->incarnation) && o->data_len <= ELECTOR_DATA_MAX &&
-           (o->data != NULL || o->data_len == 0) &&
+    return o != NULL && o->size >= sizeof *o &&
+           contender_options_valid(o->dir, o->id, CONCLAVE_NAMING_NATIVE, &o->lease) &&
+           (o->id == NULL || o->id[0] != '\0') &&
+           (o->incarnation == NULL ||
+            (o->incarnation[0] != '\0' && strchr(o->incarnation, '\n') == NULL &&
+             strlen(o->incarnation) <= INCARNATION_MAX)) &&
+           o->data_len <= ELECTOR_DATA_MAX && (o->data != NULL || o->data_len == 0) &&
            (unsigned)o->layout <= CONCLAVE_ELECTOR_LAYOUT_HADOOP &&
-           (unsigned)o->health <= CONCLAVE_HEALTH_MONITOR_FAILED && o->lease.heartbeat_ms >= 0 &&
-           o->lease.grace_ms >= 0 && o->backoff_min_ms >= 0 &&
+           (unsigned)o->health <= CONCLAVE_HEALTH_MONITOR_FAILED && o->backoff_min_ms >= 0 &&
            o->backoff_max_ms >= o->backoff_min_ms;
 }
 
-static char *elector_random_incarnation(void)
+static char *elector_copy_incarnation(const char *incarnation)
 {
-    uint8_t bytes[INCARNATION_BYTES];
     char text[2 * INCARNATION_BYTES + 1];
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    if (incarnation == NULL) {
+        random_text(text, INCARNATION_BYTES);
+        incarnation = text;
     }
-    return strdup(text);
+    return strdup(incarnation);
 }
 
 /* What the lock's node holds: as the breadcrumb, but its token is its own czxid. */
 static bool elector_write_text(struct conclave_elector *e)
 {
-    struct conclave_breadcrumb crumb = {
-        .id = e->id, .incarnation = e->incarnation, .data = e->data, .data_len = e->data_len};
+    struct conclave_breadcrumb crumb = elector_crumb(e, false);
     struct buf text;
     buf_init(&text, ELECTOR_TEXT_MAX);
     breadcrumb_write(&text, e->options.layout, &crumb);
@@ -80,43 +69,36 @@ static bool elector_write_text(struct conclave_elector *e)
 static bool elector_copy_options(struct conclave_elector *e,
                                  const struct conclave_elector_options *o)
 {
+    if (!contender_copy_options(&e->c, o->dir, o->id, o->acl, o->acl_count, &o->lease)) {
+        return false;
+    }
     e->options = *o;
     e->health = o->health;
-    e->dir = strdup(o->dir);
     e->lock_path = text_concat(o->dir, "/ActiveStandbyElectorLock");
     e->line_path = text_concat(o->dir, "/line");
     e->crumb_path = text_concat(o->dir, "/ActiveBreadCrumb");
     e->override_path = text_concat(o->dir, "/FenceOverride");
-    e->id = o->id != NULL ? strdup(o->id) : default_id();
-    e->incarnation = o->incarnation != NULL ? strdup(o->incarnation) : elector_random_incarnation();
-    e->data = malloc(o->data_len + 1);
-    if (!acl_copy_option(o->acl, o->acl_count, &e->acl, &e->options.acl_count)) {
-        return false;
-    }
-    if (e->dir == NULL || e->lock_path == NULL || e->line_path == NULL || e->crumb_path == NULL ||
-        e->override_path == NULL || e->id == NULL || e->incarnation == NULL || e->data == NULL) {
-        return false;
-    }
-    if (o->data_len > 0) {
-        memcpy(e->data, o->data, o->data_len);
-    }
+    e->incarnation = elector_copy_incarnation(o->incarnation);
+    e->data = bytes_copy(o->data, o->data_len);
     e->data_len = o->data_len;
-    return elector_write_text(e);
+    return e->lock_path != NULL && e->line_path != NULL && e->crumb_path != NULL &&
+           e->override_path != NULL && e->incarnation != NULL && e->data != NULL &&
+           elector_write_text(e);
 }
 
 void elector_free_copies(struct conclave_elector *e)
 {
-    free(e->dir);
-    free(e->lock_path);
-    free(e->line_path);
-    free(e->crumb_path);
-    free(e->override_path);
-    free(e->id);
-    free(e->incarnation);
-    free(e->data);
-    free(e->text);
-    free(e->acl);
-    free(e);
+    if (e != NULL) {
+        contender_free_options(&e->c);
+        free(e->lock_path);
+        free(e->line_path);
+        free(e->crumb_path);
+        free(e->override_path);
+        free(e->incarnation);
+        free(e->data);
+        free(e->text);
+        free(e);
+    }
 }
 
 int conclave_elector_open(struct conclave_recipes *rt,
@@ -128,41 +110,33 @@ int conclave_elector_open(struct conclave_recipes *rt,
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !elector_options_valid(options)) {
+    if (!elector_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_elector *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    if (!elector_copy_options(e, options)) {
+    if (e == NULL || !elector_copy_options(e, options)) {
         elector_free_copies(e);
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        e->callbacks = *callbacks;
-    }
-    e->ctx = ctx;
+    e->callbacks = callbacks != NULL ? *callbacks : (struct conclave_elector_callbacks){0};
+    e->c.ctx = ctx;
     client_lock(rt->client);
-    error = contender_may_start(rt, &e->options.lease);
+    error = elector_init(e, rt);
     if (error != 0) {
-        client_unlock(rt->client);
         elector_free_copies(e);
-        return error;
+    } else {
+        *ret = e; /* before a callback can run */
+        contender_run(&e->c);
     }
-    elector_init(e, rt);
-    e->connected = recipes_connected(rt);
-    *ret = e; /* before a callback can run */
-    contender_run(&e->c);
     client_unlock(rt->client);
-    return 0;
+    return error;
 }
 
 /* --- asking ---------------------------------------------------------------------- */
 
 bool conclave_elector_is_active(const struct conclave_elector *e)
 {
-    return grant_until_ns(&e->c.grant, elector_rt(e)) != 0;
+    return contender_has_lease(&e->c);
 }
 
 int64_t conclave_elector_lease_left_ms(const struct conclave_elector *e)
@@ -224,19 +198,15 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
     if (error == 0 && (stay_out_ms < 0 || stay_out_ms > STAY_OUT_MAX_MS)) {
         error = CONCLAVE_EINVAL;
     }
-    if (error != 0) {
-        return error;
+    if (error == 0) {
+        error = contender_begin_call(&e->c);
     }
-    client_lock(client);
-    if (e->c.closing.ending) {
-        error = CONCLAVE_ECLOSED;
-    } else {
+    if (error == 0) {
         e->ceding = true;
         e->reason = "ceded";
         e->c.not_before_ns = client_now_ns(client) + stay_out_ms * 1000000;
-        contender_run(&e->c);
+        contender_end_call(&e->c);
     }
-    client_unlock(client);
     return error;
 }
 
@@ -246,7 +216,7 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
 static int elector_crumb_version(void *ctx, int32_t *ret)
 {
     struct conclave_elector *e = ctx;
-    if (!contender_holds(&e->c) || grant_until_ns(&e->c.grant, elector_rt(e)) == 0) {
+    if (!contender_holds(&e->c) || !contender_has_lease(&e->c)) {
         return CONCLAVE_EFENCED;
     }
     *ret = e->crumb_version;

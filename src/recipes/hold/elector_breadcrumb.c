@@ -5,6 +5,7 @@
  * succeeds, and the heartbeat of the lease checks the version that was written: whoever writes it
  * next ends the lease of the one before.
  */
+#include "recipes/engine/option_copies.h"
 #include "recipes/hold/breadcrumb.h"
 #include "recipes/hold/elector.h"
 
@@ -23,13 +24,12 @@ static struct conclave_elector *elector_of_mark_step(struct step *step)
 static void elector_mark_submit(struct conclave_elector *e, const struct conclave_op *op,
                                 step_fn fn)
 {
-    e->mark_generation = e->c.generation;
-    step_submit(&e->mark_step, op, fn);
+    contender_submit(&e->c, &e->mark_step, op, fn);
 }
 
 static bool elector_still(const struct conclave_elector *e, enum elector_step step)
 {
-    return e->mark_generation == e->c.generation && elector_prepares(e, step);
+    return contender_is_current(&e->c, &e->mark_step) && elector_prepares(e, step);
 }
 
 void elector_crumb_forget(struct conclave_elector *e)
@@ -42,21 +42,28 @@ void elector_crumb_forget(struct conclave_elector *e)
     e->override_exists = false;
 }
 
+struct conclave_breadcrumb elector_crumb(const struct conclave_elector *e, bool clean)
+{
+    return (struct conclave_breadcrumb){.id = e->c.id,
+                                        .incarnation = e->incarnation,
+                                        .token = {e->c.czxid},
+                                        .clean = clean,
+                                        .data = e->data,
+                                        .data_len = e->data_len};
+}
+
 /* --- reading ------------------------------------------------------------------------ */
 
 static bool elector_crumb_is_own(const struct conclave_elector *e)
 {
-    return strcmp(e->old.id, e->id) == 0 && strcmp(e->old.incarnation, e->incarnation) == 0;
+    return strcmp(e->old.id, e->c.id) == 0 && strcmp(e->old.incarnation, e->incarnation) == 0;
 }
 
 static bool elector_crumb_keep(struct conclave_elector *e, const struct conclave_reply *reply)
 {
-    char *text = malloc(reply->data_len + 1);
+    char *text = bytes_copy(reply->data, reply->data_len);
     if (text == NULL) {
         return false;
-    }
-    if (reply->data_len > 0) {
-        memcpy(text, reply->data, reply->data_len);
     }
     elector_crumb_forget(e);
     e->old_text = text;
@@ -82,7 +89,6 @@ static void elector_on_crumb(struct step *step, const struct conclave_reply *rep
     } else if (!elector_crumb_keep(e, reply)) {
         contender_trouble(&e->c, CONCLAVE_ENOMEM);
     }
-    contender_run(&e->c);
 }
 
 static void elector_on_override(struct step *step, const struct conclave_reply *reply)
@@ -101,7 +107,6 @@ static void elector_on_override(struct step *step, const struct conclave_reply *
         e->overridden = reply->error == 0 && reply->data_len == (size_t)len &&
                         memcmp(reply->data, text, (size_t)len) == 0;
     }
-    contender_run(&e->c);
 }
 
 static void elector_crumb_ask(struct conclave_elector *e, const char *path, step_fn fn)
@@ -113,7 +118,7 @@ static void elector_crumb_ask(struct conclave_elector *e, const char *path, step
 
 void elector_read_run(struct conclave_elector *e)
 {
-    if (e->mark_step.busy || client_timer_active(&e->c.wake)) {
+    if (e->mark_step.busy || machine_pauses(&e->c.machine)) {
         return;
     }
     if (!e->crumb_known) {
@@ -139,13 +144,12 @@ static void elector_on_marked(struct step *step, const struct conclave_reply *re
 {
     struct conclave_elector *e = elector_of_mark_step(step);
     bool done = reply->error == 0 && reply->results_count >= 2;
-    if (done && e->mark_generation == e->c.generation) {
+    if (done && contender_is_current(&e->c, step)) {
         e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
         e->marked = true;
     }
     if (!elector_still(e, ELECTOR_MARKING)) {
-        e->mark_maybe = e->mark_generation == e->c.generation && error_is_unknown(reply->error);
-        contender_run(&e->c);
+        e->mark_maybe = contender_is_current(&e->c, step) && error_is_unknown(reply->error);
         return;
     }
     if (done) {
@@ -165,19 +169,14 @@ static void elector_on_marked(struct step *step, const struct conclave_reply *re
             }
         }
     }
-    contender_run(&e->c);
 }
 
 void elector_mark_run(struct conclave_elector *e)
 {
-    if (e->mark_step.busy || !elector_lock_verified(e) || client_timer_active(&e->c.wake)) {
+    if (e->mark_step.busy || !elector_lock_verified(e) || machine_pauses(&e->c.machine)) {
         return;
     }
-    struct conclave_breadcrumb crumb = {.id = e->id,
-                                        .incarnation = e->incarnation,
-                                        .token = {e->c.czxid},
-                                        .data = e->data,
-                                        .data_len = e->data_len};
+    struct conclave_breadcrumb crumb = elector_crumb(e, false);
     struct conclave_op parts[3];
     size_t count = 2;
     struct buf text;
@@ -187,9 +186,8 @@ void elector_mark_run(struct conclave_elector *e)
     if (e->crumb_exists) {
         parts[1] = conclave_op_set(e->crumb_path, text.data, text.len, e->crumb_version);
     } else {
-        parts[1] = conclave_op_create(e->crumb_path, text.data, text.len, CONCLAVE_PERSISTENT);
-        parts[1].acl = e->acl;
-        parts[1].acl_count = e->options.acl_count;
+        parts[1] =
+            contender_create_op(&e->c, e->crumb_path, text.data, text.len, CONCLAVE_PERSISTENT);
     }
     if (e->override_exists) {
         parts[count++] =
@@ -207,7 +205,7 @@ void elector_mark_run(struct conclave_elector *e)
 static void elector_on_resolved(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_elector *e = elector_of_mark_step(step);
-    if (e->mark_generation != e->c.generation) {
+    if (!contender_is_current(&e->c, step)) {
         /* of no interest any more */
     } else if (reply->error == 0 && elector_crumb_keep(e, reply)) {
         e->marked = elector_crumb_is_own(e) && !e->old.clean && e->old.token.czxid == e->c.czxid;
@@ -215,9 +213,8 @@ static void elector_on_resolved(struct step *step, const struct conclave_reply *
         e->mark_maybe = false;
     } else {
         contender_trouble(&e->c, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error);
-        contender_retry_later(&e->c);
+        machine_retry_later(&e->c.machine);
     }
-    contender_run(&e->c);
 }
 
 bool elector_mark_resolve(struct conclave_elector *e)
@@ -225,15 +222,13 @@ bool elector_mark_resolve(struct conclave_elector *e)
     if (!e->mark_maybe || e->c.node == NULL) {
         return false;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->crumb_path, 0);
-    op.linearizable = true;
-    elector_mark_submit(e, &op, elector_on_resolved);
+    elector_crumb_ask(e, e->crumb_path, elector_on_resolved);
     return true;
 }
 
 void elector_mark_init(struct conclave_elector *e)
 {
-    step_init(&e->mark_step, &e->c.handle);
+    machine_step_init(&e->c.machine, &e->mark_step);
 }
 
 void elector_mark_finish(struct conclave_elector *e)

@@ -42,7 +42,7 @@ static void fence_done(struct fence *f, int result)
 static void *fence_thread(void *arg)
 {
     struct fence *f = arg;
-    fence_done(f, f->elector->callbacks.fence(f->elector, &f->old, f->mine, f->elector->ctx));
+    fence_done(f, f->elector->callbacks.fence(f->elector, &f->old, f->mine, f->elector->c.ctx));
     return NULL;
 }
 
@@ -83,7 +83,7 @@ void elector_fence_run(struct conclave_elector *e)
     if (e->fence_running) {
         return; /* this one's, or that of an earlier time: its end wakes us */
     }
-    if (client_timer_active(&e->c.wake)) {
+    if (machine_pauses(&e->c.machine)) {
         return;
     }
     if (e->callbacks.fence == NULL) {

@@ -34,11 +34,6 @@ static void elector_prepare_begin(struct conclave_elector *e)
 
 /* --- the one lock ------------------------------------------------------------------ */
 
-static void elector_on_lock_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    contender_run(&CONTAINER_OF(slot, struct conclave_elector, lock_watch)->c);
-}
-
 /* Whose the lock is, with a watch on it. */
 static void elector_on_owner(struct step *step, const struct conclave_reply *reply)
 {
@@ -68,7 +63,6 @@ static void elector_on_owner(struct step *step, const struct conclave_reply *rep
             }
         }
     }
-    contender_run(&e->c);
 }
 
 static void elector_ask_owner(struct conclave_elector *e)
@@ -84,11 +78,9 @@ static void elector_ask_owner(struct conclave_elector *e)
 static void elector_on_dir(struct ensure_path *ensure, int error)
 {
     struct conclave_elector *e = CONTAINER_OF(ensure, struct conclave_elector, ensure);
-    e->ensuring = false;
     if (error != 0) {
         contender_trouble(&e->c, error);
     }
-    contender_run(&e->c);
 }
 
 static void elector_on_lock_made(struct step *step, const struct conclave_reply *reply)
@@ -97,38 +89,34 @@ static void elector_on_lock_made(struct step *step, const struct conclave_reply 
     e->exists = reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS;
     if (reply->error == CONCLAVE_NO_NODE) {
         e->maybe = false;
-        e->ensuring = ensure_path_start(&e->ensure, e->dir, e->acl, e->options.acl_count,
-                                        elector_on_dir) == 0;
-        if (!e->ensuring) {
+        if (ensure_path_start(&e->ensure, e->c.path, e->c.acl, e->c.acl_count, elector_on_dir) !=
+            0) {
             contender_trouble(&e->c, CONCLAVE_ENOMEM);
         }
     } else if (!e->exists) {
         e->maybe = e->maybe && error_is_unknown(reply->error);
         contender_trouble(&e->c, reply->error);
     }
-    contender_run(&e->c);
 }
 
 static void elector_make_lock(struct conclave_elector *e)
 {
     struct conclave_op op =
-        conclave_op_create(e->lock_path, e->text, e->text_len, CONCLAVE_EPHEMERAL);
-    op.acl = e->acl;
-    op.acl_count = e->options.acl_count;
+        contender_create_op(&e->c, e->lock_path, e->text, e->text_len, CONCLAVE_EPHEMERAL);
     e->maybe = true;
     step_submit(&e->lock_step, &op, elector_on_lock_made);
 }
 
 static void elector_run_one_lock(struct conclave_elector *e)
 {
-    if (e->lock_step.busy || e->ensuring) {
+    if (e->lock_step.busy || ensure_path_busy(&e->ensure)) {
         return;
     }
     if (elector_leaving(&e->c)) {
         contender_enter(&e->c, CONTENDER_LEAVING);
         return;
     }
-    if (!contender_can_send(&e->c)) {
+    if (!machine_can_send(&e->c.machine)) {
         return;
     }
     if (e->c.state == CONTENDER_WAITING) {
@@ -147,23 +135,15 @@ static void elector_run_one_lock(struct conclave_elector *e)
 
 /* --- the line ---------------------------------------------------------------------- */
 
-const struct place_class elector_place_class = {
-    .judge = place_judge_first,
-    .free = contender_place_free,
-    .gone = contender_place_gone,
-    .trouble = contender_place_trouble,
-    .wake = contender_place_wake,
-};
-
 void elector_joined(struct contender *c)
 {
-    elector_lock_ours(CONTAINER_OF(c, struct conclave_elector, c));
+    elector_lock_ours(elector_of(c));
 }
 
 /* JOINING makes another, or leaves. */
 void elector_not_joined(struct contender *c, int error)
 {
-    struct conclave_elector *e = CONTAINER_OF(c, struct conclave_elector, c);
+    struct conclave_elector *e = elector_of(c);
     e->maybe = false;
     if (error != CONCLAVE_ECANCELED) {
         contender_trouble(c, error);
@@ -172,14 +152,7 @@ void elector_not_joined(struct contender *c, int error)
 
 static void elector_join_line(struct conclave_elector *e)
 {
-    struct protected_node node = {
-        .parent = e->line_path,
-        .naming = CONCLAVE_NAMING_NATIVE,
-        .data = e->text,
-        .data_len = e->text_len,
-        .acl = e->acl,
-        .acl_count = e->options.acl_count,
-    };
+    struct protected_node node = contender_node(&e->c, NAME_PLAIN, e->text, e->text_len);
     e->maybe = true;
     protected_create_start(&e->c.create, &node);
 }
@@ -197,7 +170,7 @@ static void elector_run_line(struct conclave_elector *e)
         contender_enter(c, CONTENDER_LEAVING);
         return;
     }
-    if (!contender_can_send(c)) {
+    if (!machine_can_send(&c->machine)) {
         return;
     }
     if (c->node == NULL) {
@@ -234,13 +207,14 @@ void elector_lock_doubt(struct conclave_elector *e)
     }
 }
 
-void elector_lock_watch(struct conclave_elector *e)
+void elector_held(struct contender *c)
 {
-    if (client_timer_active(&e->c.wake) || elector_lock_verified(e)) {
+    struct conclave_elector *e = elector_of(c);
+    if (machine_pauses(&c->machine) || elector_lock_verified(e)) {
         return;
     }
     if (e->options.herd_free) {
-        place_run(&e->c.place, false);
+        place_run(&c->place, false);
     } else if (!e->lock_step.busy) {
         elector_ask_owner(e);
     }
@@ -256,9 +230,8 @@ static void elector_on_left(struct step *step, const struct conclave_reply *repl
     } else {
         e->exists = true; /* look whose it is before the next try */
         contender_trouble(&e->c, reply->error);
-        contender_retry_later(&e->c); /* refused for good it goes with the session */
+        machine_retry_later(&e->c.machine); /* refused for good it goes with the session */
     }
-    contender_run(&e->c);
 }
 
 /* Whether it is still ours: only that is deleted. */
@@ -274,9 +247,7 @@ static void elector_on_looked(struct step *step, const struct conclave_reply *re
     } else {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, e->lock_path, -1);
         step_submit(&e->lock_step, &op, elector_on_left);
-        return;
     }
-    contender_run(&e->c);
 }
 
 /* The breadcrumb says that we stopped in order, in one transaction with the end of the node. */
@@ -287,22 +258,16 @@ static void elector_on_left_in_order(struct step *step, const struct conclave_re
         e->marked = false;
         elector_lock_gone(e, CONCLAVE_ELOST);
     } else if (error_is_unknown(reply->error)) {
-        contender_trouble(&e->c,
-                          reply->error); /* again: a second time it fails, which is as good */
+        /* again: a second time it fails, which is as good */
+        contender_trouble(&e->c, reply->error);
     } else {
         e->marked = false; /* done already, or another was made active: the node alone */
     }
-    contender_run(&e->c);
 }
 
 static bool elector_leave_in_order(struct conclave_elector *e)
 {
-    struct conclave_breadcrumb crumb = {.id = e->id,
-                                        .incarnation = e->incarnation,
-                                        .token = {e->c.czxid},
-                                        .clean = true,
-                                        .data = e->data,
-                                        .data_len = e->data_len};
+    struct conclave_breadcrumb crumb = elector_crumb(e, true);
     struct conclave_op parts[2];
     struct buf text;
     buf_init(&text, ELECTOR_TEXT_MAX);
@@ -343,9 +308,10 @@ static void elector_leave_line(struct conclave_elector *e)
     }
 }
 
-void elector_leave_run(struct conclave_elector *e)
+void elector_leave(struct contender *c)
 {
-    if (e->lock_step.busy || e->mark_step.busy || e->ensuring || e->deleting) {
+    struct conclave_elector *e = elector_of(c);
+    if (e->lock_step.busy || e->mark_step.busy || ensure_path_busy(&e->ensure) || e->deleting) {
         return;
     }
     if (e->c.node == NULL && !e->maybe) {
@@ -356,7 +322,7 @@ void elector_leave_run(struct conclave_elector *e)
     if (e->options.herd_free && e->c.node == NULL) {
         return; /* the creation is being canceled */
     }
-    if (!contender_can_send(&e->c)) {
+    if (!machine_can_send(&e->c.machine)) {
         return;
     }
     if (elector_mark_resolve(e)) {
@@ -368,17 +334,16 @@ void elector_leave_run(struct conclave_elector *e)
     if (e->options.herd_free) {
         elector_leave_line(e);
     } else {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, e->lock_path, 0);
-        op.linearizable = true; /* a create whose answer was lost must not hide behind a lag */
-        step_submit(&e->lock_step, &op, elector_on_looked);
+        /* a create whose answer was lost must not hide behind a lag */
+        step_ask_latest(&e->lock_step, CONCLAVE_OP_EXISTS, e->lock_path, elector_on_looked);
     }
 }
 
 void elector_lock_init(struct conclave_elector *e)
 {
-    step_init(&e->lock_step, &e->c.handle);
-    watch_slot_init(&e->lock_watch, &e->c.handle, elector_on_lock_watch);
-    ensure_path_init(&e->ensure, &e->c.handle);
+    machine_step_init(&e->c.machine, &e->lock_step);
+    machine_watch_init(&e->c.machine, &e->lock_watch);
+    machine_ensure_init(&e->c.machine, &e->ensure);
 }
 
 void elector_lock_finish(struct conclave_elector *e)

@@ -2,7 +2,6 @@
  * the one before is dead. Blocking, and without a handle. */
 #include "recipes/hold/breadcrumb.h"
 
-#include "client/core/path.h"
 #include "recipes/engine/contender_names.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/recipe_runtime.h"
@@ -22,25 +21,10 @@ struct elector_view {
 
 /* Requests of one question, and the time that is left for them. */
 struct elector_question {
-    struct conclave_client *client;
+    struct conclave_recipes *rt;
     const char *dir;
     int64_t deadline_ns;
 };
-
-static int view_call(const struct elector_question *q, struct conclave_op *op,
-                     struct conclave_reply **ret)
-{
-    *ret = NULL;
-    if (q->deadline_ns != CONCLAVE_FOREVER) {
-        int64_t left_ms = (q->deadline_ns - client_now_ns(q->client)) / 1000000;
-        if (left_ms <= 0) {
-            return CONCLAVE_ETIMEDOUT;
-        }
-        op->timeout_ms = left_ms;
-    }
-    int error = conclave_call(q->client, op, ret);
-    return error == CONCLAVE_OPERATION_TIMEOUT ? CONCLAVE_ETIMEDOUT : error;
-}
 
 /* A node's text, with room for a NUL, and its stat. */
 static int view_get(const struct elector_question *q, const char *name, char **ret_text,
@@ -53,20 +37,12 @@ static int view_get(const struct elector_question *q, const char *name, char **r
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     op.linearizable = true;
-    int error = view_call(q, &op, &reply);
+    int error = recipes_call(q->rt, &op, q->deadline_ns, &reply);
     if (error == 0) {
-        char *text = malloc(reply->data_len + 1);
-        if (text == NULL) {
-            error = CONCLAVE_ENOMEM;
-        } else {
-            if (reply->data_len > 0) {
-                memcpy(text, reply->data, reply->data_len);
-            }
-            text[reply->data_len] = '\0';
-            *ret_text = text;
-            *ret_len = reply->data_len;
-            *ret_stat = reply->stat;
-        }
+        *ret_text = bytes_copy(reply->data, reply->data_len);
+        *ret_len = reply->data_len;
+        *ret_stat = reply->stat;
+        error = *ret_text == NULL ? CONCLAVE_ENOMEM : 0;
     }
     conclave_reply_free(reply);
     free(path);
@@ -84,10 +60,9 @@ static int view_first_in_line(const struct elector_question *q, char **ret_name)
         return CONCLAVE_ENOMEM;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
-    int error = view_call(q, &op, &reply);
+    int error = recipes_call(q->rt, &op, q->deadline_ns, &reply);
     if (error == 0) {
-        error = contenders_filter(CONCLAVE_NAMING_NATIVE, reply->children, reply->children_count,
-                                  &list, &count);
+        error = contenders_filter(CONCLAVE_NAMING_NATIVE, false, reply, &list, &count);
     }
     if (error == 0 && count == 0) {
         error = CONCLAVE_NO_NODE;
@@ -125,18 +100,28 @@ static int view_read_lock(const struct elector_question *q, struct elector_view 
     return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody has it */
 }
 
-static int view_read_active(const struct elector_question *q, struct elector_view *v)
+/* The breadcrumb, whose strings point into *ret_text, and the version of its node. */
+static int view_read_crumb(const struct elector_question *q, char **ret_text,
+                           struct conclave_breadcrumb *ret, int32_t *ret_version)
 {
     struct conclave_stat stat;
     size_t len;
-    int error = view_get(q, "/ActiveBreadCrumb", &v->active_text, &len, &stat);
+    int error = view_get(q, "/ActiveBreadCrumb", ret_text, &len, &stat);
     if (error == 0) {
-        breadcrumb_read(v->active_text, len, &v->public.active);
-        if (v->public.active.token.czxid == 0) {
-            v->public.active.token.czxid = stat.mzxid;
+        breadcrumb_read(*ret_text, len, ret);
+        if (ret->token.czxid == 0) {
+            ret->token.czxid = stat.mzxid;
         }
-        v->public.has_active = true;
+        *ret_version = stat.version;
     }
+    return error;
+}
+
+static int view_read_active(const struct elector_question *q, struct elector_view *v)
+{
+    int32_t version;
+    int error = view_read_crumb(q, &v->active_text, &v->public.active, &version);
+    v->public.has_active = error == 0;
     return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody was */
 }
 
@@ -144,10 +129,10 @@ static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t time
                       struct elector_question *ret)
 {
     int error = recipes_may_block(rt);
-    if (error == 0 && (dir == NULL || !path_is_valid(dir, false) || strcmp(dir, "/") == 0)) {
+    if (error == 0 && !option_path_valid(dir)) {
         error = CONCLAVE_EINVAL;
     }
-    ret->client = rt->client;
+    ret->rt = rt;
     ret->dir = dir;
     ret->deadline_ns = client_deadline_ns(rt->client, timeout_ms);
     return error;
@@ -206,7 +191,7 @@ static int view_write_override(const struct elector_question *q, int32_t crumb_v
         parts[1].acl = replace ? NULL : acl;
         parts[1].acl_count = replace || acl == NULL ? 0 : acl_count;
         struct conclave_op op = conclave_op_multi(parts, 2);
-        error = view_call(q, &op, &reply);
+        error = recipes_call(q->rt, &op, q->deadline_ns, &reply);
         conclave_reply_free(reply);
     }
     free(crumb);
@@ -219,25 +204,22 @@ int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
                               size_t acl_count, int64_t timeout_ms)
 {
     struct elector_question q;
-    struct conclave_stat stat;
     struct conclave_breadcrumb crumb;
+    int32_t version;
     char *text = NULL;
-    size_t len;
     int error = view_begin(rt, dir, timeout_ms, &q);
     if (error == 0) {
-        error = view_get(&q, "/ActiveBreadCrumb", &text, &len, &stat);
+        error = view_read_crumb(&q, &text, &crumb, &version);
     }
     if (error != 0) {
         return error;
     }
-    breadcrumb_read(text, len, &crumb);
-    int64_t standing = crumb.token.czxid != 0 ? crumb.token.czxid : stat.mzxid;
-    if (crumb.clean || standing != token.czxid) {
+    if (crumb.clean || crumb.token.czxid != token.czxid) {
         error = CONCLAVE_ECONFLICT;
     } else {
-        error = view_write_override(&q, stat.version, standing, acl, acl_count, false);
+        error = view_write_override(&q, version, token.czxid, acl, acl_count, false);
         if (error == CONCLAVE_NODE_EXISTS) {
-            error = view_write_override(&q, stat.version, standing, acl, acl_count, true);
+            error = view_write_override(&q, version, token.czxid, acl, acl_count, true);
         }
     }
     free(text);

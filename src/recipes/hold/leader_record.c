@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -58,11 +59,19 @@ static bool record_last_parse(const void *data, size_t len, int64_t *ret_czxid, 
     return true;
 }
 
-static void record_current_text(const struct conclave_election *e, struct buf *text)
+/* False without memory: tried again later. */
+static bool record_current_text(struct conclave_election *e, struct buf *text)
 {
+    buf_init(text, 0);
     buf_printf(text, "token=%" PRId64 "\nsession=0x%" PRIx64 "\nnode=%s\n\n", e->c.czxid,
                (uint64_t)e->c.node_session, path_name(e->c.node));
     buf_append(text, e->data, e->data_len);
+    if (!buf_ok(text)) {
+        buf_finish(text);
+        machine_retry_later(&e->c.machine);
+        return false;
+    }
+    return true;
 }
 
 bool leader_text_parse(char *text, size_t len, struct leader_text *ret)
@@ -112,19 +121,24 @@ static struct conclave_election *record_of_step(struct step *step)
 
 static void record_ack_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
 {
-    e->ack_generation = e->c.generation;
-    step_submit(&e->ack_step, op, fn);
+    contender_submit(&e->c, &e->ack_step, op, fn);
+}
+
+static void record_read_last(struct conclave_election *e, step_fn fn)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
+    record_ack_submit(e, &op, fn);
 }
 
 /* Whether an answer is about the node of now, and this state. */
 static bool record_still(const struct conclave_election *e, enum contender_state state)
 {
-    return e->ack_generation == e->c.generation && e->c.state == state;
+    return contender_is_current(&e->c, &e->ack_step) && e->c.state == state;
 }
 
 static bool record_still_leads(const struct conclave_election *e)
 {
-    return e->ack_generation == e->c.generation && contender_is_granted(&e->c);
+    return contender_is_current(&e->c, &e->ack_step) && contender_is_granted(&e->c);
 }
 
 /* The part of a transaction that made it fail, or count. */
@@ -155,55 +169,62 @@ static void record_on_last_created(struct step *step, const struct conclave_repl
     if (reply->error != 0 && reply->error != CONCLAVE_NODE_EXISTS) {
         contender_trouble(&e->c, reply->error);
     }
-    contender_run(&e->c);
 }
 
 /* `last` lasts: it keeps the container beside it, and its version only grows. */
 static void record_create_last(struct conclave_election *e)
 {
-    struct conclave_op op = conclave_op_create(e->last_path, "", 0, CONCLAVE_PERSISTENT);
-    op.acl = e->acl;
-    op.acl_count = e->options.acl_count;
+    struct conclave_op op = contender_create_op(&e->c, e->last_path, "", 0, CONCLAVE_PERSISTENT);
     record_ack_submit(e, &op, record_on_last_created);
 }
 
 static void record_on_dir(struct ensure_path *ensure, int error)
 {
     struct conclave_election *e = CONTAINER_OF(ensure, struct conclave_election, ack_dir);
-    e->ack_ensuring = false;
     if (error != 0) {
         contender_trouble(&e->c, error);
     } else if (!e->ack_step.busy && recipes_connected(election_rt(e))) {
         record_create_last(e);
-        return;
     }
-    contender_run(&e->c);
 }
 
 /* Makes the container and `last` in it. */
 static void record_make_last(struct conclave_election *e)
 {
-    e->ack_ensuring = true;
-    if (ensure_path_start(&e->ack_dir, e->leader_dir, e->acl, e->options.acl_count,
-                          record_on_dir) != 0) {
-        e->ack_ensuring = false;
-        contender_retry_later(&e->c);
+    if (ensure_path_start(&e->ack_dir, e->leader_dir, e->c.acl, e->c.acl_count, record_on_dir) !=
+        0) {
+        machine_retry_later(&e->c.machine);
     }
 }
 
 static bool record_ack_busy(const struct conclave_election *e)
 {
-    return e->ack_step.busy || e->ack_ensuring || e->ack_watch.armed ||
-           client_timer_active(&e->c.wake) || !recipes_connected(election_rt(e));
+    return e->ack_step.busy || ensure_path_busy(&e->ack_dir) || e->ack_watch.armed ||
+           !machine_can_send(&e->c.machine);
 }
 
 /* --- takeover delay ---------------------------------------------------------------- */
+
+static const uint16_t takeover_next[] = {
+    [TAKEOVER_UNKNOWN] = TRANSITION_TO(TAKEOVER_UNKNOWN) | TRANSITION_TO(TAKEOVER_DONE) |
+                         TRANSITION_TO(TAKEOVER_DELAY) | TRANSITION_TO(TAKEOVER_MARK),
+    [TAKEOVER_DELAY] = TRANSITION_TO(TAKEOVER_UNKNOWN) | TRANSITION_TO(TAKEOVER_MARK),
+    [TAKEOVER_MARK] = TRANSITION_TO(TAKEOVER_UNKNOWN) | TRANSITION_TO(TAKEOVER_DONE),
+    [TAKEOVER_DONE] = TRANSITION_TO(TAKEOVER_UNKNOWN) | TRANSITION_TO(TAKEOVER_DONE),
+};
+
+void election_take_over(struct conclave_election *e, enum election_takeover takeover)
+{
+    transition_check(takeover_next, e->takeover, takeover);
+    assert(e->c.state == CONTENDER_FIRST || e->c.state == CONTENDER_PROVING);
+    e->takeover = takeover;
+}
 
 static void record_on_delay(struct conclave_client *client, void *ctx)
 {
     struct conclave_election *e = ctx;
     if (e->c.state == CONTENDER_PROVING && e->takeover == TAKEOVER_DELAY) {
-        e->takeover = TAKEOVER_MARK;
+        election_take_over(e, TAKEOVER_MARK);
     }
     contender_run(&e->c);
 }
@@ -217,39 +238,35 @@ static void record_on_last_read(struct step *step, const struct conclave_reply *
     if (!record_still(e, CONTENDER_PROVING)) {
         /* dropped */
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        e->takeover = TAKEOVER_MARK; /* nobody has led here */
+        election_take_over(e, TAKEOVER_MARK); /* nobody has led here */
     } else if (reply->error != 0) {
         contender_trouble(&e->c, reply->error);
     } else if (reply->data_len == 0 ||
                (record_last_parse(reply->data, reply->data_len, &czxid, &clean) &&
                 (clean || czxid == e->c.czxid))) {
-        e->takeover = TAKEOVER_MARK;
+        election_take_over(e, TAKEOVER_MARK);
     } else {
-        e->takeover = TAKEOVER_DELAY;
+        election_take_over(e, TAKEOVER_DELAY);
         client_timer_start(client, &e->delay,
                            client_now_ns(client) + e->options.takeover_delay_ms * 1000000);
     }
-    contender_run(&e->c);
 }
 
 static void record_on_marked(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = record_of_step(step);
     if (!record_still(e, CONTENDER_PROVING)) {
-        contender_run(&e->c);
+        /* dropped */
     } else if (reply->error == 0) {
-        e->takeover = TAKEOVER_DONE;
+        election_take_over(e, TAKEOVER_DONE);
         e->marked = true;
         e->last_version = reply->results[1].stat.version;
-        contender_run(&e->c);
     } else if (record_failed_part(reply) == 0 && reply->error == CONCLAVE_NO_NODE) {
         contender_node_gone(&e->c, CONCLAVE_ELOST);
-        contender_run(&e->c);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         record_make_last(e);
     } else {
         contender_trouble(&e->c, reply->error);
-        contender_run(&e->c);
     }
 }
 
@@ -260,8 +277,7 @@ void election_takeover_run(struct conclave_election *e)
         return;
     }
     if (e->takeover == TAKEOVER_UNKNOWN) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
-        record_ack_submit(e, &op, record_on_last_read);
+        record_read_last(e, record_on_last_read);
     } else if (e->takeover == TAKEOVER_MARK) {
         char text[LAST_TEXT_MAX];
         record_last_text(e, false, text);
@@ -272,11 +288,6 @@ void election_takeover_run(struct conclave_election *e)
 }
 
 /* --- acknowledgement ---------------------------------------------------------------- */
-
-static void record_on_ack_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    contender_run(&CONTAINER_OF(slot, struct conclave_election, ack_watch)->c);
-}
 
 static void record_acknowledged(struct conclave_election *e, int32_t last_version)
 {
@@ -311,10 +322,9 @@ static void record_on_own_last(struct step *step, const struct conclave_reply *r
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         contender_trouble(&e->c, reply->error);
     } else {
-        record_not_acknowledged(
-            e); /* somebody else has written it since: `current` is not ours any more */
+        /* somebody else has written it since: `current` is not ours any more */
+        record_not_acknowledged(e);
     }
-    contender_run(&e->c);
 }
 
 static bool record_is_ours(const struct conclave_election *e, const struct conclave_reply *reply)
@@ -335,8 +345,7 @@ static void record_on_current(struct step *step, const struct conclave_reply *re
     watch_slot_answered(&e->ack_watch, reply->error == 0);
     if (reply->error == 0 && record_is_ours(e, reply)) {
         watch_slot_clear(&e->ack_watch);
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
-        record_ack_submit(e, &op, record_on_own_last);
+        record_read_last(e, record_on_own_last);
         return;
     }
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
@@ -351,7 +360,6 @@ static void record_on_current(struct step *step, const struct conclave_reply *re
     if (e->steal || !record_still_leads(e)) {
         watch_slot_clear(&e->ack_watch);
     }
-    contender_run(&e->c);
 }
 
 static void record_read_current(struct conclave_election *e)
@@ -360,7 +368,7 @@ static void record_read_current(struct conclave_election *e)
     op.linearizable = e->ack_unknown; /* the server that we are at now may lag behind that write */
     if (watch_slot_prepare(&e->ack_watch, e->current_path, &op) != 0) {
         e->steal_read = false;
-        contender_retry_later(&e->c);
+        machine_retry_later(&e->c.machine);
         return;
     }
     record_ack_submit(e, &op, record_on_current);
@@ -377,30 +385,25 @@ static void record_on_steal_last(struct step *step, const struct conclave_reply 
         e->steal_read = true;
         e->steal_version = reply->stat.version;
         record_read_current(e);
-        return;
     } else if (reply->error == CONCLAVE_NO_NODE) {
         record_make_last(e);
-        return;
     } else {
         contender_trouble(&e->c, reply->error);
     }
-    contender_run(&e->c);
 }
 
 /* There is an acknowledgement already: whose? */
 static void record_examine_current(struct conclave_election *e)
 {
     if (e->options.steal_stale_ack) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
-        record_ack_submit(e, &op, record_on_steal_last);
+        record_read_last(e, record_on_steal_last);
     } else {
         record_read_current(e);
     }
 }
 
-/* The transaction was refused: by which part, and what is to be done about it. True: something
- * was begun. */
-static bool record_ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
+/* The transaction was refused: by which part, and what is to be done about it. */
+static void record_ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
                                bool stolen)
 {
     size_t part = record_failed_part(reply);
@@ -411,17 +414,14 @@ static bool record_ack_refused(struct conclave_election *e, const struct conclav
     } else if (part == 0 && reply->error == CONCLAVE_NO_NODE) {
         contender_node_gone(&e->c, CONCLAVE_ELOST);
     } else if (changed || !record_still_leads(e)) {
-        return false; /* since it was read, or not of interest any more */
+        /* since it was read, or not of interest any more */
     } else if (part == create_part && reply->error == CONCLAVE_NODE_EXISTS) {
         record_examine_current(e);
-        return true;
     } else if (reply->error == CONCLAVE_NO_NODE) {
         record_make_last(e);
-        return true;
     } else {
         contender_trouble(&e->c, reply->error);
     }
-    return false;
 }
 
 static void record_on_ack(struct step *step, const struct conclave_reply *reply)
@@ -438,38 +438,26 @@ static void record_on_ack(struct step *step, const struct conclave_reply *reply)
     } else {
         /* The one that exists may be our own, of an earlier try whose answer was lost. */
         e->ack_unknown = reply->error == CONCLAVE_NODE_EXISTS;
-        if (record_ack_refused(e, reply, stolen)) {
-            return;
-        }
+        record_ack_refused(e, reply, stolen);
     }
-    contender_run(&e->c);
 }
 
 void election_ack_run(struct conclave_election *e)
 {
-    if (record_ack_busy(e)) {
-        return;
-    }
     char last[LAST_TEXT_MAX];
     struct buf current;
     struct conclave_op parts[4];
     size_t count = 0;
-    buf_init(&current, 0);
-    record_last_text(e, false, last);
-    record_current_text(e, &current);
-    if (!buf_ok(&current)) {
-        buf_finish(&current);
-        contender_retry_later(&e->c);
+    if (record_ack_busy(e) || !record_current_text(e, &current)) {
         return;
     }
+    record_last_text(e, false, last);
     parts[count++] = record_check_own(e);
     if (e->steal) {
         parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->current_path, -1);
     }
-    parts[count] =
-        conclave_op_create(e->current_path, current.data, current.len, CONCLAVE_EPHEMERAL);
-    parts[count].acl = e->acl;
-    parts[count++].acl_count = e->options.acl_count;
+    parts[count++] =
+        contender_create_op(&e->c, e->current_path, current.data, current.len, CONCLAVE_EPHEMERAL);
     parts[count] = record_set_last(e, last);
     parts[count++].version = e->steal ? e->steal_version : -1;
     struct conclave_op op = conclave_op_multi(parts, count);
@@ -486,12 +474,11 @@ void election_ack_run(struct conclave_election *e)
 static void record_on_data_set(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, data_step);
-    bool current = e->data_generation == e->c.generation && e->c.node != NULL;
+    bool current = contender_is_current(&e->c, step) && e->c.node != NULL;
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE && current) {
         e->data_dirty = true;
         contender_trouble(&e->c, reply->error);
     }
-    contender_run(&e->c);
 }
 
 /* While our node stands an acknowledgement that was ours still is. */
@@ -499,22 +486,15 @@ void election_data_run(struct conclave_election *e)
 {
     struct conclave_op parts[2];
     struct buf current;
-    if (!e->data_dirty || e->data_step.busy || client_timer_active(&e->c.wake)) {
-        return;
-    }
-    buf_init(&current, 0);
-    record_current_text(e, &current);
-    if (!buf_ok(&current)) {
-        buf_finish(&current);
-        contender_retry_later(&e->c);
+    if (!e->data_dirty || e->data_step.busy || machine_pauses(&e->c.machine) ||
+        !record_current_text(e, &current)) {
         return;
     }
     parts[0] = conclave_op_set(e->c.node, e->data, e->data_len, -1);
     parts[1] = conclave_op_set(e->current_path, current.data, current.len, -1);
     struct conclave_op op = conclave_op_multi(parts, e->acked ? 2 : 1);
     e->data_dirty = false;
-    e->data_generation = e->c.generation;
-    step_submit(&e->data_step, &op, record_on_data_set);
+    contender_submit(&e->c, &e->data_step, &op, record_on_data_set);
     buf_finish(&current);
 }
 
@@ -574,13 +554,12 @@ static void record_on_tidied(struct step *step, const struct conclave_reply *rep
     } else if (e->c.state == CONTENDER_LEAVING) {
         record_left(e);
     }
-    contender_run(&e->c);
 }
 
 /* A candidate that comes in between finds `last` gone and creates it, or has written it, and the deletion fails. */
 static void record_tidy_run(struct conclave_election *e)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, e->path, -1);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, e->c.path, -1);
     if (e->tidy == TIDY_DELETE) {
         op = conclave_op_path(CONCLAVE_OP_DELETE, e->last_path, e->last_version);
     }
@@ -608,7 +587,6 @@ static void record_on_left(struct step *step, const struct conclave_reply *reply
     struct conclave_op parts[3];
     size_t part = record_failed_part(reply);
     if (!record_still(e, CONTENDER_LEAVING)) {
-        contender_run(&e->c);
         return;
     }
     record_last_text(e, true, text);
@@ -628,19 +606,19 @@ static void record_on_left(struct step *step, const struct conclave_reply *reply
         /* Not permitted, say: goes with the session at the latest. */
         if (e->c.node != NULL &&
             deletes_add(&election_rt(e)->deletes, e->c.node, NULL, NULL) != 0) {
-            contender_retry_later(&e->c);
+            machine_retry_later(&e->c.machine);
         } else {
             record_left(e);
         }
     }
-    contender_run(&e->c);
 }
 
-void election_leave_run(struct conclave_election *e)
+void election_leave(struct contender *c)
 {
+    struct conclave_election *e = election_of(c);
     char text[LAST_TEXT_MAX];
     struct conclave_op parts[3];
-    if (e->ack_step.busy || e->ack_ensuring) {
+    if (e->ack_step.busy || ensure_path_busy(&e->ack_dir)) {
         return; /* an acknowledgement on its way: its outcome decides what has to go */
     }
     watch_slot_clear(&e->ack_watch);
@@ -653,7 +631,7 @@ void election_leave_run(struct conclave_election *e)
         }
         return;
     }
-    if (!recipes_connected(election_rt(e)) || client_timer_active(&e->c.wake)) {
+    if (!machine_can_send(&c->machine)) {
         return;
     }
     if (e->ack_unknown) {
@@ -667,8 +645,10 @@ void election_leave_run(struct conclave_election *e)
 
 void election_ack_init(struct conclave_election *e)
 {
-    step_init(&e->ack_step, &e->c.handle);
-    step_init(&e->data_step, &e->c.handle);
-    watch_slot_init(&e->ack_watch, &e->c.handle, record_on_ack_watch);
+    struct machine *machine = &e->c.machine;
+    machine_step_init(machine, &e->ack_step);
+    machine_step_init(machine, &e->data_step);
+    machine_watch_init(machine, &e->ack_watch);
+    machine_ensure_init(machine, &e->ack_dir);
     client_timer_init(&e->delay, record_on_delay, e);
 }

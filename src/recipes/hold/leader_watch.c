@@ -1,39 +1,29 @@
 #include "recipes/hold/leader_watch.h"
 
+#include "recipes/engine/option_copies.h"
 #include "recipes/hold/election.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { OBSERVER_RETRY_MS = 250 };
 
 static struct observer *observer_of_step(struct step *step)
 {
     return CONTAINER_OF(step, struct observer, step);
 }
 
-static struct conclave_recipes *observer_rt_of(const struct observer *o)
-{
-    return election_rt(o->election);
-}
-
-static void observer_retry_later(struct observer *o)
-{
-    struct conclave_client *client = observer_rt_of(o)->client;
-    client_timer_start(client, &o->retry,
-                       client_now_ns(client) + (int64_t)OBSERVER_RETRY_MS * 1000000);
-}
-
 /* Lost links are followed by new ones; what else fails is tried again, and ends the handle if
  * it cannot get better. */
 static void observer_trouble(struct observer *o, int error)
 {
-    if (error_is_fatal(error)) {
+    if (!machine_tries_again(&o->machine, error)) {
         contender_end(&o->election->c, error);
         contender_run(&o->election->c);
-    } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        observer_retry_later(o);
     }
+}
+
+static void observer_retry_later(struct observer *o)
+{
+    machine_retry_later(&o->machine);
 }
 
 /* --- what was seen --------------------------------------------------------------- */
@@ -85,12 +75,9 @@ static struct leader_news *observer_news_make(const char *node, const void *cand
     struct leader_news *news = calloc(1, sizeof *news);
     const char *id;
     if (news == NULL || (news->node = strdup(node)) == NULL ||
-        (news->text = malloc(len + 1)) == NULL) {
+        (news->text = bytes_copy(candidate, len)) == NULL) {
         observer_news_free(news);
         return NULL;
-    }
-    if (len > 0) {
-        memcpy(news->text, candidate, len);
     }
     candidate_split(news->text, len, &id, &news->data, &news->data_len);
     news->present = true;
@@ -131,13 +118,10 @@ static void observer_on_current_read(struct step *step, const struct conclave_re
     struct observer *o = observer_of_step(step);
     struct leader_text leader;
     if (reply->error == 0) {
-        char *text = malloc(reply->data_len + 1);
+        char *text = bytes_copy(reply->data, reply->data_len);
         if (text == NULL) {
             observer_retry_later(o);
             return;
-        }
-        if (reply->data_len > 0) {
-            memcpy(text, reply->data, reply->data_len);
         }
         if (leader_text_parse(text, reply->data_len, &leader)) {
             observer_see_leader(o, leader.node, leader.candidate, leader.candidate_len, true,
@@ -150,7 +134,6 @@ static void observer_on_current_read(struct step *step, const struct conclave_re
         watch_slot_clear(&o->current); /* so that it is asked again */
         observer_trouble(o, reply->error);
     }
-    observer_run(o);
 }
 
 static void observer_on_current(struct step *step, const struct conclave_reply *reply)
@@ -163,11 +146,8 @@ static void observer_on_current(struct step *step, const struct conclave_reply *
         observer_trouble(o, reply->error);
     } else if (o->has_current && o->active) {
         watch_slot_clear(&o->first);
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, o->election->current_path, 0);
-        step_submit(&o->step, &op, observer_on_current_read);
-        return;
+        step_ask(&o->step, CONCLAVE_OP_GET, o->election->current_path, observer_on_current_read);
     }
-    observer_run(o);
 }
 
 /* --- candidates -------------------------------------------------------------------- */
@@ -182,13 +162,12 @@ static void observer_on_first(struct step *step, const struct conclave_reply *re
     } else if (reply->error != CONCLAVE_NO_NODE) {
         observer_trouble(o, reply->error);
     }
-    observer_run(o);
 }
 
 static void observer_read_first(struct observer *o, const char *name)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
-    char *path = path_join(o->election->path, name);
+    char *path = path_join(o->election->c.path, name);
     char *copy = strdup(name);
     if (path == NULL || copy == NULL || watch_slot_prepare(&o->first, path, &op) != 0) {
         free(copy);
@@ -212,7 +191,6 @@ static void observer_on_parent(struct step *step, const struct conclave_reply *r
     } else {
         observer_trouble(o, reply->error);
     }
-    observer_run(o);
 }
 
 /* Answers both lists: the first, without a watch, and the second, with one, when the first was
@@ -227,15 +205,14 @@ static void observer_on_children(struct step *step, const struct conclave_reply 
     }
     if (reply->error == CONCLAVE_NO_NODE) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
-        if (watch_slot_prepare(&o->first, o->election->path, &op) == 0) {
+        if (watch_slot_prepare(&o->first, o->election->c.path, &op) == 0) {
             step_submit(&o->step, &op, observer_on_parent);
             return;
         }
         observer_retry_later(o);
     } else if (reply->error != 0) {
         observer_trouble(o, reply->error);
-    } else if (contenders_filter(o->election->options.naming, reply->children,
-                                 reply->children_count, &list, &count) != 0) {
+    } else if (contenders_filter(o->election->options.naming, false, reply, &list, &count) != 0) {
         observer_retry_later(o);
     } else if (count > 0) {
         o->empty = false;
@@ -247,15 +224,14 @@ static void observer_on_children(struct step *step, const struct conclave_reply 
         o->empty = true;
     }
     free(list);
-    observer_run(o);
 }
 
 static void observer_list_candidates(struct observer *o)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, o->election->path, 0);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, o->election->c.path, 0);
     if (o->empty) {
         o->empty = false;
-        if (watch_slot_prepare(&o->first, o->election->path, &op) != 0) {
+        if (watch_slot_prepare(&o->first, o->election->c.path, &op) != 0) {
             observer_retry_later(o);
             return;
         }
@@ -272,18 +248,16 @@ static void observer_on_synced(struct step *step, const struct conclave_reply *r
     if (reply->error != 0) {
         observer_trouble(o, reply->error);
     }
-    observer_run(o);
 }
 
-void observer_run(struct observer *o)
+static void observer_work(struct machine *machine)
 {
-    if (!o->active || o->step.busy || !recipes_connected(observer_rt_of(o)) ||
-        client_timer_active(&o->retry)) {
+    struct observer *o = CONTAINER_OF(machine, struct observer, machine);
+    if (!o->active || o->step.busy || !machine_can_send(machine)) {
         return;
     }
     if (!o->synced) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, o->election->path, 0);
-        step_submit(&o->step, &op, observer_on_synced);
+        step_ask(&o->step, CONCLAVE_OP_SYNC, o->election->c.path, observer_on_synced);
     } else if (!o->current.armed) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
         if (watch_slot_prepare(&o->current, o->election->current_path, &op) != 0) {
@@ -296,19 +270,9 @@ void observer_run(struct observer *o)
     }
 }
 
-static void observer_on_retry(struct conclave_client *client, void *ctx)
+void observer_run(struct observer *o)
 {
-    observer_run(ctx);
-}
-
-static void observer_on_current_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    observer_run(CONTAINER_OF(slot, struct observer, current));
-}
-
-static void observer_on_first_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    observer_run(CONTAINER_OF(slot, struct observer, first));
+    machine_run(&o->machine);
 }
 
 void observer_on_state(struct observer *o, enum conclave_state state)
@@ -316,14 +280,14 @@ void observer_on_state(struct observer *o, enum conclave_state state)
     if (state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST) {
         o->synced = false; /* the next server may lag */
     }
-    client_timer_stop(observer_rt_of(o)->client, &o->retry);
+    machine_resume(&o->machine);
     observer_run(o);
 }
 
 bool observer_tell(struct observer *o)
 {
     struct conclave_election *e = o->election;
-    struct conclave_client *client = observer_rt_of(o)->client;
+    struct conclave_client *client = machine_client(&o->machine);
     if (!o->due || !o->active) {
         return false;
     }
@@ -344,7 +308,7 @@ bool observer_tell(struct observer *o)
     };
     news->in_use = true;
     client_unlock(client);
-    e->callbacks.on_leader(e, news->present ? &leader : NULL, news->acked, e->ctx);
+    e->callbacks.on_leader(e, news->present ? &leader : NULL, news->acked, e->c.ctx);
     client_lock(client);
     news->in_use = false;
     if (news != o->seen) {
@@ -357,10 +321,10 @@ void observer_init(struct observer *o, struct conclave_election *e)
 {
     memset(o, 0, sizeof *o);
     o->election = e;
-    step_init(&o->step, &e->c.handle);
-    watch_slot_init(&o->current, &e->c.handle, observer_on_current_watch);
-    watch_slot_init(&o->first, &e->c.handle, observer_on_first_watch);
-    client_timer_init(&o->retry, observer_on_retry, o);
+    machine_init(&o->machine, &e->c.handle, observer_work);
+    machine_step_init(&o->machine, &o->step);
+    machine_watch_init(&o->machine, &o->current);
+    machine_watch_init(&o->machine, &o->first);
 }
 
 void observer_start(struct observer *o)
@@ -372,7 +336,7 @@ void observer_start(struct observer *o)
 void observer_stop(struct observer *o)
 {
     o->active = false;
-    client_timer_stop(observer_rt_of(o)->client, &o->retry);
+    machine_resume(&o->machine);
     if (!o->step.busy) {
         watch_slot_clear(&o->current);
         watch_slot_clear(&o->first);
@@ -383,7 +347,7 @@ void observer_finish(struct observer *o)
 {
     watch_slot_clear(&o->current);
     watch_slot_clear(&o->first);
-    client_timer_stop(observer_rt_of(o)->client, &o->retry);
+    machine_resume(&o->machine);
     free(o->candidate);
     observer_news_free(o->seen);
 }

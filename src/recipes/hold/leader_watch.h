@@ -10,7 +10,7 @@
 #ifndef RECIPES_HOLD_LEADER_WATCH_H
 #define RECIPES_HOLD_LEADER_WATCH_H
 
-#include "recipes/engine/recipe_runtime.h"
+#include "recipes/engine/machine.h"
 
 struct conclave_election;
 
@@ -30,11 +30,11 @@ struct leader_news {
 
 struct observer {
     struct conclave_election *election;
+    struct machine machine;
     struct step step;
     struct watch_slot current; /* on <path>.leader/current, there or not */
     struct watch_slot first;   /* on the first candidate, or on the parent when there is none */
-    struct client_timer retry;
-    char *candidate; /* name of the candidate that is being read */
+    char *candidate;           /* name of the candidate that is being read */
     bool active;
     bool synced;              /* since the last link came */
     bool has_current;         /* it stands, as far as `current` knows */

@@ -7,11 +7,6 @@
 
 enum { LAST_LOOK_MS = 200 }; /* for what was under way when an acquire's time was up */
 
-static struct conclave_lock *lock_of(struct contender *c)
-{
-    return CONTAINER_OF(c, struct conclave_lock, c);
-}
-
 /* It is held, or was lost and is not released yet. */
 static bool lock_has_owner(const struct conclave_lock *l)
 {
@@ -46,7 +41,7 @@ void lock_fail(struct conclave_lock *l, int error)
     }
 }
 
-static void lock_answer_all(struct conclave_lock *l, int error)
+void lock_answer_all(struct conclave_lock *l, int error)
 {
     while (!list_empty(&l->requests)) {
         lock_answer(l, CONTAINER_OF(l->requests.next, struct lock_request, link), error);
@@ -83,7 +78,7 @@ static int lock_again_by_owner(struct conclave_lock *l, const struct lock_reques
     if (!lock_has_owner(l) || request->owner != l->owner) {
         return 1;
     }
-    if (grant_until_ns(&l->c.grant, lock_rt(l)) == 0) {
+    if (!contender_has_lease(&l->c)) {
         return CONCLAVE_ELOST;
     }
     if (!l->options.recursive) {
@@ -140,16 +135,7 @@ static enum name_kind lock_kind_wanted(const struct conclave_lock *l)
 
 void lock_join(struct conclave_lock *l)
 {
-    struct protected_node node = {
-        .parent = l->path,
-        .naming = l->options.naming,
-        .kind = lock_kind_wanted(l),
-        .data = l->id,
-        .data_len = strlen(l->id),
-        .acl = l->acl,
-        .acl_count = l->options.acl_count,
-    };
-    contender_join(&l->c, &node);
+    contender_join(&l->c, lock_kind_wanted(l), l->c.id, strlen(l->c.id));
 }
 
 /* What was given up has been cleared away. */
@@ -230,7 +216,7 @@ static bool lock_ready(struct contender *c)
 {
     const struct conclave_lock *l = lock_of(c);
     return l->serving != NULL && place_verified(&c->place) && (l->permits == 0 || l->limit_known) &&
-           !client_timer_active(&c->wake);
+           !machine_pauses(&c->machine);
 }
 
 /* --- a hold ----------------------------------------------------------------------- */
@@ -247,7 +233,7 @@ static void lock_granted(struct contender *c)
 static void lock_held(struct contender *c)
 {
     struct conclave_lock *l = lock_of(c);
-    if (client_timer_active(&c->wake)) {
+    if (machine_pauses(&c->machine)) {
         return;
     }
     if (l->change != CHANGE_NONE) {
@@ -283,7 +269,7 @@ int lock_let_go(struct conclave_lock *l, uint64_t owner, bool *ret_last)
         return CONCLAVE_ENOTOWNER;
     }
     /* The lease may be over before its timer has fired. */
-    bool lost = grant_until_ns(&l->c.grant, lock_rt(l)) == 0;
+    bool lost = !contender_has_lease(&l->c);
     assert(l->depth > 0 && (lost || l->c.state == CONTENDER_HELD));
     if (--l->depth == 0) {
         *ret_last = true;
@@ -298,7 +284,7 @@ int lock_let_go(struct conclave_lock *l, uint64_t owner, bool *ret_last)
 void lock_confirm(struct conclave_lock *l, struct lock_request *request)
 {
     bool last;
-    if (request->error != 0 || grant_until_ns(&l->c.grant, lock_rt(l)) != 0) {
+    if (request->error != 0 || contender_has_lease(&l->c)) {
         return;
     }
     int error = lock_let_go(l, request->owner, &last);
@@ -332,6 +318,7 @@ static void lock_tell_left(struct conclave_lock *l)
 static void lock_on_deleted(void *ctx)
 {
     struct conclave_lock *l = ctx;
+    assert(l->deletions > 0);
     if (--l->deletions == 0 && l->c.state != CONTENDER_LEAVING) {
         lock_tell_left(l);
     }
@@ -356,8 +343,8 @@ static void lock_leave(struct contender *c)
     struct conclave_lock *l = lock_of(c);
     if (c->node != NULL) {
         place_leave(&c->place);
-        if (client_timer_active(&c->wake) || lock_delete(l, c->node) != 0) {
-            contender_retry_later(c);
+        if (machine_pauses(&c->machine) || lock_delete(l, c->node) != 0) {
+            machine_retry_later(&c->machine);
             return;
         }
         contender_forget_node(c);
@@ -430,7 +417,7 @@ static void lock_tell_lost(struct conclave_lock *l)
     int why = l->c.stop_why;
     l->lost_due = false;
     client_unlock(client);
-    l->callbacks.on_lost(l, why, until_ns == 0 ? 0 : within, l->ctx);
+    l->callbacks.on_lost(l, why, until_ns == 0 ? 0 : within, l->c.ctx);
     client_lock(client);
 }
 
@@ -440,7 +427,7 @@ static void lock_tell_revoke(struct conclave_lock *l)
     l->revokes_due--;
     if (l->callbacks.on_revoke_request != NULL) {
         client_unlock(client);
-        l->callbacks.on_revoke_request(l, l->ctx);
+        l->callbacks.on_revoke_request(l, l->c.ctx);
         client_lock(client);
     }
 }
@@ -466,7 +453,7 @@ static void lock_closed(void *self, int why)
 {
     struct conclave_lock *l = self;
     if (l->callbacks.on_closed != NULL) {
-        l->callbacks.on_closed(l, why, l->ctx);
+        l->callbacks.on_closed(l, why, l->c.ctx);
     }
 }
 
@@ -512,14 +499,17 @@ static const struct contender_class lock_class = {
     .free = lock_free,
 };
 
-void lock_init(struct conclave_lock *l, struct conclave_recipes *rt)
+int lock_init(struct conclave_lock *l, struct conclave_recipes *rt)
 {
-    contender_init(&l->c, rt, &lock_class, &l->options.lease);
-    contender_init_place(&l->c, &lock_place_class, l->path, l->options.naming);
-    step_init(&l->probe, &l->c.handle);
-    lock_change_init(l);
-    list_init(&l->requests);
-    list_init(&l->answers);
-    list_init(&l->releases);
-    list_init(&l->released);
+    int error =
+        contender_init(&l->c, rt, &lock_class, &lock_place_class, l->c.path, l->options.naming);
+    if (error == 0) {
+        machine_step_init(&l->c.machine, &l->probe);
+        lock_change_init(l);
+        list_init(&l->requests);
+        list_init(&l->answers);
+        list_init(&l->releases);
+        list_init(&l->released);
+    }
+    return error;
 }

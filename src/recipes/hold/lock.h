@@ -66,13 +66,9 @@ struct conclave_lock {
     struct contender c; /* first: it is freed through it */
 
     /* What the user gave. */
-    struct conclave_lock_options options; /* path and id of it are not used: below */
+    struct conclave_lock_options options; /* what is copied of it is not used: in c */
     struct conclave_lock_callbacks callbacks;
-    void *ctx;
-    char *path;
-    char *id;
-    struct conclave_acl *acl; /* one block with its strings */
-    int32_t permits;          /* of a semaphore; 0: a lock */
+    int32_t permits; /* of a semaphore; 0: a lock */
 
     /* Who asks for it. */
     struct list requests;         /* acquires, in their order */
@@ -88,7 +84,6 @@ struct conclave_lock {
     struct list released; /* whose fn is to be called */
     struct step probe;    /* try's list; the semaphore's N; its mark */
     bool probed;          /* nobody is in the way of the try */
-    uint32_t probe_generation;
 
     /* Loss and revocation. */
     bool lost_due;        /* on_lost has to run */
@@ -114,12 +109,20 @@ static inline struct conclave_recipes *lock_rt(const struct conclave_lock *l)
     return contender_rt(&l->c);
 }
 
+static inline struct conclave_lock *lock_of(struct contender *c)
+{
+    return CONTAINER_OF(c, struct conclave_lock, c);
+}
+
 /* --- lock.c ---------------------------------------------------------------------- */
 
-void lock_init(struct conclave_lock *l, struct conclave_recipes *rt);
+/* As contender_init. */
+int lock_init(struct conclave_lock *l, struct conclave_recipes *rt) CONCLAVE_MUST_USE;
 
 /* Ends an acquire. error 0: it was granted, with this token. */
 void lock_answer(struct conclave_lock *l, struct lock_request *request, int error);
+
+void lock_answer_all(struct conclave_lock *l, int error);
 
 /* Before the one who asked is told of a grant: what has ended meanwhile, though its timer comes
  * late, was none. It is let go then. */

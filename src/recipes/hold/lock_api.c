@@ -1,56 +1,24 @@
 /* The public functions of a lock: what they check, copy and ask of the machine in lock.c. */
 #include "recipes/hold/lock.h"
 
-#include "client/core/acl.h"
-#include "client/core/path.h"
-#include "recipes/engine/option_copies.h"
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-enum { LOCK_ID_MAX = 1024 };
 
 /* --- a handle -------------------------------------------------------------------- */
 
 static bool lock_options_valid(const struct conclave_lock_options *o)
 {
-    if (o->size < sizeof *o || o->path == NULL || !path_is_valid(o->path, false) ||
-        strcmp(o->path, "/") == 0) {
-        return false;
-    }
-    if (o->id != NULL && (strchr(o->id, '\n') != NULL || strlen(o->id) > LOCK_ID_MAX)) {
-        return false;
-    }
-    bool plain = o->kind == CONCLAVE_LOCK_EXCLUSIVE;
-    return (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
-           (unsigned)o->naming <= CONCLAVE_NAMING_KAZOO &&
-           (plain || o->naming != CONCLAVE_NAMING_CURATOR_LATCH) && o->lease.heartbeat_ms >= 0 &&
-           o->lease.grace_ms >= 0;
-}
-
-static bool lock_copy_options(struct conclave_lock *l, const struct conclave_lock_options *o)
-{
-    l->options = *o;
-    l->path = strdup(o->path);
-    l->id = o->id != NULL ? strdup(o->id) : default_id();
-    if (!acl_copy_option(o->acl, o->acl_count, &l->acl, &l->options.acl_count)) {
-        return false;
-    }
-    l->options.path = l->path;
-    l->options.id = l->id;
-    l->options.acl = l->acl;
-    return l->path != NULL && l->id != NULL;
+    return o != NULL && o->size >= sizeof *o &&
+           contender_options_valid(o->path, o->id, o->naming, &o->lease) &&
+           (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
+           (o->kind == CONCLAVE_LOCK_EXCLUSIVE || o->naming != CONCLAVE_NAMING_CURATOR_LATCH);
 }
 
 void lock_free_copies(struct conclave_lock *l)
 {
     if (l != NULL) {
-        free(l->path);
-        free(l->id);
-        free(l->acl);
+        contender_free_options(&l->c);
         free(l);
     }
 }
@@ -59,29 +27,29 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
                 const struct conclave_lock_callbacks *callbacks, void *ctx, int32_t permits,
                 struct conclave_lock **ret)
 {
+    const struct conclave_lock_options *o = options;
     int error = client_check(rt->client);
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !lock_options_valid(options)) {
+    if (!lock_options_valid(o)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_lock *l = calloc(1, sizeof *l);
-    if (l == NULL || !lock_copy_options(l, options)) {
+    if (l == NULL ||
+        !contender_copy_options(&l->c, o->path, o->id, o->acl, o->acl_count, &o->lease)) {
         lock_free_copies(l);
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        l->callbacks = *callbacks;
-    }
-    l->ctx = ctx;
+    l->options = *o;
+    l->callbacks = callbacks != NULL ? *callbacks : (struct conclave_lock_callbacks){0};
+    l->c.ctx = ctx;
     l->permits = permits;
     client_lock(rt->client);
-    error = contender_may_start(rt, &l->options.lease);
+    error = lock_init(l, rt);
     if (error != 0) {
         lock_free_copies(l);
     } else {
-        lock_init(l, rt);
         *ret = l;
     }
     client_unlock(rt->client);
@@ -111,16 +79,13 @@ static bool lock_request_done(void *ctx)
 int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
                  struct conclave_token *ret_token)
 {
-    struct conclave_client *client = lock_rt(l)->client;
     struct lock_request request = {.owner = owner};
-    int error = recipes_may_block(lock_rt(l));
+    int error = handle_begin_wait(&l->c.handle);
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_ref(&l->c.handle);
     lock_request_add(l, &request, timeout_ms);
-    error = client_wait(client, lock_request_done, &request, CONCLAVE_FOREVER);
+    error = handle_wait(&l->c.handle, lock_request_done, &request, CONCLAVE_FOREVER);
     if (!request.done) { /* it may not wait here */
         lock_answer(l, &request, error);
         contender_run(&l->c);
@@ -130,8 +95,7 @@ int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
     if (error == 0 && ret_token != NULL) {
         *ret_token = request.token;
     }
-    handle_unref(&l->c.handle);
-    client_unlock(client);
+    handle_end_wait(&l->c.handle);
     return error;
 }
 
@@ -149,8 +113,7 @@ int conclave_lock_try(struct conclave_lock *l, struct conclave_token *ret_token)
 int conclave_lock_acquire_async(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
                                 conclave_lock_fn fn, void *ctx)
 {
-    struct conclave_client *client = lock_rt(l)->client;
-    int error = client_check(client);
+    int error = client_check(lock_rt(l)->client);
     if (error == 0 && fn == NULL) {
         error = CONCLAVE_EINVAL;
     }
@@ -164,39 +127,31 @@ int conclave_lock_acquire_async(struct conclave_lock *l, uint64_t owner, int64_t
     request->owner = lock_owner(owner);
     request->fn = fn;
     request->ctx = ctx;
-    client_lock(client);
-    if (l->c.closing.ending) {
-        error = CONCLAVE_ECLOSED;
+    error = contender_begin_call(&l->c);
+    if (error != 0) {
         free(request);
     } else {
         lock_request_add(l, request, timeout_ms);
+        contender_end_call(&l->c);
     }
-    client_unlock(client);
     return error;
 }
 
 int conclave_lock_cancel(struct conclave_lock *l)
 {
-    struct conclave_client *client = lock_rt(l)->client;
-    int error = client_check(client);
-    if (error != 0) {
-        return error;
+    int error = contender_begin_call(&l->c);
+    if (error == 0) {
+        lock_answer_all(l, CONCLAVE_ECANCELED);
+        contender_end_call(&l->c);
     }
-    client_lock(client);
-    while (!list_empty(&l->requests)) {
-        lock_answer(l, CONTAINER_OF(l->requests.next, struct lock_request, link),
-                    CONCLAVE_ECANCELED);
-    }
-    contender_run(&l->c);
-    client_unlock(client);
-    return 0;
+    return error == CONCLAVE_ECLOSED ? 0 : error; /* its end has answered all */
 }
 
 /* --- asking ---------------------------------------------------------------------- */
 
 bool conclave_lock_is_held(const struct conclave_lock *l)
 {
-    return grant_until_ns(&l->c.grant, lock_rt(l)) != 0;
+    return contender_has_lease(&l->c);
 }
 
 int64_t conclave_lock_lease_left_ms(const struct conclave_lock *l)
@@ -234,26 +189,21 @@ static bool lock_release_done(void *ctx)
 
 int lock_release(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms)
 {
-    struct conclave_client *client = lock_rt(l)->client;
     struct lock_release release = {.done = false};
     bool last;
-    int error = recipes_may_block(lock_rt(l));
+    int error = handle_begin_wait(&l->c.handle);
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_ref(&l->c.handle);
     error = lock_let_go(l, owner, &last);
     if (error == 0 && last && lock_is_leaving(l)) {
         list_push_back(&l->releases, &release.link);
-        error = client_wait(client, lock_release_done, &release,
-                            client_deadline_ns(client, timeout_ms));
+        error = handle_wait(&l->c.handle, lock_release_done, &release, timeout_ms);
         if (!release.done) {
             list_remove(&release.link);
         }
     }
-    handle_unref(&l->c.handle);
-    client_unlock(client);
+    handle_end_wait(&l->c.handle);
     return error;
 }
 
@@ -329,19 +279,15 @@ static int lock_change_begin(struct conclave_lock *l, enum name_kind to,
 
 static int lock_api_change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms)
 {
-    struct conclave_client *client = lock_rt(l)->client;
     struct lock_change_result result = {.done = false};
-    int error = recipes_may_block(lock_rt(l));
+    int error = handle_begin_wait(&l->c.handle);
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_ref(&l->c.handle);
     error = lock_change_begin(l, to, &result);
     if (error == 0) {
         contender_run(&l->c);
-        error = client_wait(client, lock_change_finished, &result,
-                            client_deadline_ns(client, timeout_ms));
+        error = handle_wait(&l->c.handle, lock_change_finished, &result, timeout_ms);
         if (result.done) {
             error = result.error;
         } else {
@@ -352,8 +298,7 @@ static int lock_api_change(struct conclave_lock *l, enum name_kind to, int64_t t
             }
         }
     }
-    handle_unref(&l->c.handle);
-    client_unlock(client);
+    handle_end_wait(&l->c.handle);
     return error;
 }
 

@@ -74,7 +74,6 @@ static void lock_down_read(struct step *step, const struct conclave_reply *reply
             contender_trouble(&l->c, reply->error);
         }
     }
-    contender_run(&l->c);
 }
 
 static void lock_on_down(struct step *step, const struct conclave_reply *reply)
@@ -93,16 +92,13 @@ static void lock_on_down(struct step *step, const struct conclave_reply *reply)
     } else {
         lock_change_done(l, reply->error);
     }
-    contender_run(&l->c);
 }
 
 static void lock_down_send(struct conclave_lock *l)
 {
     struct conclave_op parts[2];
-    parts[0] = conclave_op_create(l->change_node, l->change_data, strlen(l->change_data),
-                                  CONCLAVE_EPHEMERAL);
-    parts[0].acl = l->acl;
-    parts[0].acl_count = l->options.acl_count;
+    parts[0] = contender_create_op(&l->c, l->change_node, l->change_data, strlen(l->change_data),
+                                   CONCLAVE_EPHEMERAL);
     parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, l->c.node, -1);
     struct conclave_op op = conclave_op_multi(parts, 2);
     step_submit(&l->change_step, &op, lock_on_down);
@@ -121,8 +117,8 @@ int lock_change_down(struct conclave_lock *l)
     name_make_prefix(l->options.naming, NAME_READ, prefix);
     (void)snprintf(name, sizeof name, "%s%010" PRId32, prefix, sequence);
     (void)snprintf(data, sizeof data, PLACE_INHERITED "%" PRId64, l->c.token);
-    l->change_node = path_join(l->path, name);
-    l->change_data = text_concat(l->id, data);
+    l->change_node = path_join(l->c.path, name);
+    l->change_data = text_concat(l->c.id, data);
     if (l->change_node == NULL || l->change_data == NULL) {
         lock_change_done(l, CONCLAVE_ENOMEM);
         return CONCLAVE_ENOMEM;
@@ -179,7 +175,6 @@ static void lock_up_listed(struct step *step, const struct conclave_reply *reply
         lock_change_end(l, CONCLAVE_EBUSY);
     }
     free(list);
-    contender_run(&l->c);
 }
 
 static void lock_change_created(struct protected_create *create, int error, char *path,
@@ -202,15 +197,7 @@ static void lock_change_created(struct protected_create *create, int error, char
 
 void lock_change_up(struct conclave_lock *l)
 {
-    struct protected_node node = {
-        .parent = l->path,
-        .naming = l->options.naming,
-        .kind = NAME_WRITE,
-        .data = l->id,
-        .data_len = strlen(l->id),
-        .acl = l->acl,
-        .acl_count = l->options.acl_count,
-    };
+    struct protected_node node = contender_node(&l->c, NAME_WRITE, l->c.id, strlen(l->c.id));
     l->change = CHANGE_UP;
     protected_create_start(&l->change_create, &node);
 }
@@ -225,12 +212,10 @@ void lock_change_run(struct conclave_lock *l)
     if (l->change == CHANGE_DOWN) {
         lock_down_send(l);
     } else if (l->change == CHANGE_DOWN_UNKNOWN) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, l->change_node, 0);
-        op.linearizable = true; /* the server that we are at now may lag behind it */
-        step_submit(&l->change_step, &op, lock_down_read);
+        /* the server that we are at now may lag behind it */
+        step_ask_latest(&l->change_step, CONCLAVE_OP_GET, l->change_node, lock_down_read);
     } else if (l->change == CHANGE_UP_LIST) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-        step_submit(&l->change_step, &op, lock_up_listed);
+        step_ask(&l->change_step, CONCLAVE_OP_GET_CHILDREN, l->c.path, lock_up_listed);
     }
 }
 
@@ -246,7 +231,7 @@ void lock_change_end(struct conclave_lock *l, int error)
                    client_session_id(client) == l->c.node_session;
     if (l->change_node != NULL && session && lock_delete(l, l->change_node) != 0) {
         /* No memory for that: the node goes with the session. */
-        contender_retry_later(&l->c);
+        machine_retry_later(&l->c.machine);
     }
     lock_change_done(l, error);
     if (change == CHANGE_UP) {
@@ -256,7 +241,7 @@ void lock_change_end(struct conclave_lock *l, int error)
 
 void lock_change_init(struct conclave_lock *l)
 {
-    step_init(&l->change_step, &l->c.handle);
+    machine_step_init(&l->c.machine, &l->change_step);
     protected_create_init(&l->change_create, &l->c.handle, lock_change_created);
 }
 

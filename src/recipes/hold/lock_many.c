@@ -8,32 +8,32 @@ static int locks_by_path(const void *a, const void *b)
 {
     const struct conclave_lock *x = *(struct conclave_lock *const *)a;
     const struct conclave_lock *y = *(struct conclave_lock *const *)b;
-    return strcmp(x->path, y->path);
+    return strcmp(x->c.path, y->c.path);
 }
 
-/* The handles in the order of their paths; free it with free. 0, CONCLAVE_EDEADLK,
- * CONCLAVE_ENOMEM. */
-static int locks_sorted(struct conclave_lock *const *locks, size_t count,
-                        struct conclave_lock ***ret)
+/* The handles in the order of their paths; free it with free. NULL without memory. */
+static struct conclave_lock **locks_sorted(struct conclave_lock *const *locks, size_t count)
 {
-    struct conclave_lock **order = calloc(count == 0 ? 1 : count, sizeof *order);
-    if (order == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    for (size_t i = 0; i < count; i++) {
+    struct conclave_lock **order = calloc(count + 1, sizeof(struct conclave_lock *));
+    for (size_t i = 0; i < count && order != NULL; i++) {
         order[i] = locks[i];
     }
-    qsort(order, count, sizeof *order, locks_by_path);
+    if (order != NULL) {
+        qsort(order, count, sizeof(struct conclave_lock *), locks_by_path);
+    }
+    return order;
+}
+
+/* One of them twice: the second would wait for the first; two ensembles may have the same path. */
+static bool locks_repeat(struct conclave_lock *const *order, size_t count)
+{
     for (size_t i = 1; i < count; i++) {
-        /* The second would wait for the first; two ensembles may have the same path. */
         if (lock_rt(order[i])->client == lock_rt(order[i - 1])->client &&
-            strcmp(order[i]->path, order[i - 1]->path) == 0) {
-            free(order);
-            return CONCLAVE_EDEADLK;
+            strcmp(order[i]->c.path, order[i - 1]->c.path) == 0) {
+            return true;
         }
     }
-    *ret = order;
-    return 0;
+    return false;
 }
 
 static int64_t locks_left_ms(const struct conclave_lock *l, int64_t deadline_ns)
@@ -63,11 +63,11 @@ static int locks_release_before(struct conclave_lock **order, size_t end, int64_
 
 int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count, int64_t timeout_ms)
 {
-    struct conclave_lock **order;
-    int error = locks_sorted(locks, count, &order);
-    if (error != 0) {
-        return error;
+    struct conclave_lock **order = locks_sorted(locks, count);
+    if (order == NULL) {
+        return CONCLAVE_ENOMEM;
     }
+    int error = locks_repeat(order, count) ? CONCLAVE_EDEADLK : 0;
     int64_t deadline =
         count > 0 ? client_deadline_ns(lock_rt(order[0])->client, timeout_ms) : CONCLAVE_FOREVER;
     size_t held = 0;
@@ -91,14 +91,10 @@ int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count, int
 
 int conclave_locks_release(struct conclave_lock *const *locks, size_t count, int64_t timeout_ms)
 {
-    struct conclave_lock **order = calloc(count == 0 ? 1 : count, sizeof *order);
+    struct conclave_lock **order = locks_sorted(locks, count);
     if (order == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    for (size_t i = 0; i < count; i++) {
-        order[i] = locks[i];
-    }
-    qsort(order, count, sizeof *order, locks_by_path);
     int error = locks_release_before(order, count, timeout_ms);
     free(order);
     return error;

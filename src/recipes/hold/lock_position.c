@@ -70,7 +70,6 @@ const struct place_class lock_place_class = {
     .own = lock_place_own,
     .wait = lock_place_wait,
     .trouble = contender_place_trouble,
-    .wake = contender_place_wake,
     .kinds = true,
     .together = true,
 };
@@ -102,7 +101,6 @@ static void lock_probed(struct step *step, const struct conclave_reply *reply)
         lock_fail(l, CONCLAVE_EBUSY);
     }
     free(list);
-    contender_run(&l->c);
 }
 
 /* As if we stood behind all that are there. */
@@ -118,7 +116,6 @@ void lock_probe_run(struct conclave_lock *l)
     } else if (l->serving == NULL) {
         contender_enter(&l->c, CONTENDER_OUT);
     } else {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-        step_submit(&l->probe, &op, lock_probed);
+        step_ask(&l->probe, CONCLAVE_OP_GET_CHILDREN, l->c.path, lock_probed);
     }
 }

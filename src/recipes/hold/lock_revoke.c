@@ -22,22 +22,22 @@ void lock_revoke_look(struct conclave_lock *l, const struct conclave_reply *repl
 
 struct revoke {
     struct conclave_lock *lock;
-    struct conclave_client *client;
     int64_t deadline_ns;
     char own[NAME_MAX_LEN]; /* our node's name */
 };
 
-static int revoke_ask(const struct revoke *r, struct conclave_op *op, struct conclave_reply **ret)
+/* op is about a child of this name; its path is filled in. */
+static int revoke_ask(const struct revoke *r, struct conclave_op *op, const char *name,
+                      struct conclave_reply **ret)
 {
-    if (r->deadline_ns != CONCLAVE_FOREVER) {
-        int64_t left = r->deadline_ns - client_now_ns(r->client);
-        if (left <= 0) {
-            return CONCLAVE_ETIMEDOUT;
-        }
-        op->timeout_ms = left / 1000000 + 1;
+    char *path = path_join(r->lock->c.path, name);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
     }
-    int error = conclave_call(r->client, op, ret);
-    return error == CONCLAVE_REQUEST_TIMEOUT ? CONCLAVE_ETIMEDOUT : error;
+    op->path = path;
+    int error = recipes_call(lock_rt(r->lock), op, r->deadline_ns, ret);
+    free(path);
+    return error;
 }
 
 /* The order of creation, where the numbers do not tell. */
@@ -48,18 +48,13 @@ static int revoke_order(const struct revoke *r, struct line_entry *list, size_t 
     }
     for (size_t i = 0; i < count; i++) {
         struct conclave_reply *reply = NULL;
-        char *path = path_join(r->lock->path, list[i].name);
-        if (path == NULL) {
-            return CONCLAVE_ENOMEM;
-        }
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
-        int error = revoke_ask(r, &op, &reply);
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
+        int error = revoke_ask(r, &op, list[i].name, &reply);
         list[i].gone = error == CONCLAVE_NO_NODE;
         if (error == 0) {
             list[i].czxid = reply->stat.czxid;
         }
         conclave_reply_free(reply);
-        free(path);
         if (error != 0 && error != CONCLAVE_NO_NODE) {
             return error;
         }
@@ -72,14 +67,9 @@ static int revoke_order(const struct revoke *r, struct line_entry *list, size_t 
 static int revoke_tell(const struct revoke *r, const char *name)
 {
     struct conclave_reply *reply = NULL;
-    char *path = path_join(r->lock->path, name);
-    if (path == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    struct conclave_op op = conclave_op_set(path, REVOKE, REVOKE_LEN, -1);
-    int error = revoke_ask(r, &op, &reply);
+    struct conclave_op op = conclave_op_set(NULL, REVOKE, REVOKE_LEN, -1);
+    int error = revoke_ask(r, &op, name, &reply);
     conclave_reply_free(reply);
-    free(path);
     return error;
 }
 
@@ -107,7 +97,7 @@ static int revoke_tell_holders(const struct revoke *r, const struct line_entry *
 
 int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
 {
-    struct revoke r = {.lock = l, .client = lock_rt(l)->client};
+    struct revoke r = {.lock = l};
     struct conclave_reply *reply = NULL;
     struct line_entry *list = NULL;
     size_t count = 0;
@@ -115,10 +105,10 @@ int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
     if (error != 0) {
         return error;
     }
-    r.deadline_ns = client_deadline_ns(r.client, timeout_ms);
+    r.deadline_ns = client_deadline_ns(lock_rt(l)->client, timeout_ms);
     conclave_lock_node(l, r.own, sizeof r.own);
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-    error = revoke_ask(&r, &op, &reply);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->c.path, 0);
+    error = recipes_call(lock_rt(l), &op, r.deadline_ns, &reply);
     if (error == 0) {
         error = place_contenders(&l->c.place, reply, &list, &count);
     }

@@ -31,13 +31,7 @@ struct conclave_semaphore {
 
 static bool semaphore_current(const struct conclave_lock *l)
 {
-    return l->c.node != NULL && l->probe_generation == l->c.place.generation;
-}
-
-static void semaphore_submit(struct conclave_lock *l, const struct conclave_op *op, step_fn fn)
-{
-    l->probe_generation = l->c.place.generation;
-    step_submit(&l->probe, op, fn);
+    return l->c.place.node != NULL && contender_is_current(&l->c, &l->probe);
 }
 
 static struct conclave_lock *semaphore_of_step(struct step *step)
@@ -60,7 +54,6 @@ static void semaphore_limit_set(struct step *step, const struct conclave_reply *
     } else if (reply->error != CONCLAVE_BAD_VERSION) { /* else another was first: read it */
         contender_trouble(&l->c, reply->error);
     }
-    contender_run(&l->c);
 }
 
 static void semaphore_on_limit(struct step *step, const struct conclave_reply *reply)
@@ -73,15 +66,13 @@ static void semaphore_on_limit(struct step *step, const struct conclave_reply *r
     } else if (reply->error != 0) {
         contender_trouble(&l->c, reply->error);
     } else if (reply->data_len == 0) {
-        struct conclave_op op = conclave_op_set(l->path, text, strlen(text), reply->stat.version);
-        semaphore_submit(l, &op, semaphore_limit_set);
-        return;
+        struct conclave_op op = conclave_op_set(l->c.path, text, strlen(text), reply->stat.version);
+        contender_submit(&l->c, &l->probe, &op, semaphore_limit_set);
     } else if (reply->data_len == strlen(text) && memcmp(reply->data, text, reply->data_len) == 0) {
         l->limit_known = true;
     } else {
         lock_fail(l, CONCLAVE_ECONFLICT);
     }
-    contender_run(&l->c);
 }
 
 static void semaphore_marked(struct step *step, const struct conclave_reply *reply)
@@ -91,7 +82,6 @@ static void semaphore_marked(struct step *step, const struct conclave_reply *rep
         l->mark_due = true;
         contender_trouble(&l->c, reply->error);
     }
-    contender_run(&l->c);
 }
 
 void semaphore_joined(struct conclave_lock *l)
@@ -106,12 +96,12 @@ void semaphore_run(struct conclave_lock *l)
         return;
     }
     if (!l->limit_known) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, l->path, 0);
-        semaphore_submit(l, &op, semaphore_on_limit);
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, l->c.path, 0);
+        contender_submit(&l->c, &l->probe, &op, semaphore_on_limit);
     } else if (l->mark_due) {
-        struct conclave_op op = conclave_op_set(l->c.node, l->id, strlen(l->id), -1);
+        struct conclave_op op = conclave_op_set(l->c.node, l->c.id, strlen(l->c.id), -1);
         l->mark_due = false;
-        semaphore_submit(l, &op, semaphore_marked);
+        contender_submit(&l->c, &l->probe, &op, semaphore_marked);
     }
 }
 

@@ -41,17 +41,11 @@ static void queue_waiters_on_trouble(struct place *place, int error)
     line_trouble(line_of(place), error);
 }
 
-static void queue_waiters_on_wake(struct place *place)
-{
-    call_run(line_of(place)->call);
-}
-
 static const struct place_class line_place = {
     .judge = place_judge_first,
     .free = queue_waiters_on_free,
     .gone = queue_waiters_on_gone,
     .trouble = queue_waiters_on_trouble,
-    .wake = queue_waiters_on_wake,
 };
 
 static void queue_waiters_on_created(struct protected_create *create, int error, char *path,
@@ -128,7 +122,7 @@ void queue_line_init(struct queue_line *line, struct call *call, const char *par
     line->acl = acl;
     line->acl_count = acl_count;
     protected_create_init(&line->create, &call->handle, queue_waiters_on_created);
-    place_init(&line->place, &call->handle, &line_place, parent, CONCLAVE_NAMING_NATIVE);
+    place_init(&line->place, &call->machine, &line_place, parent, CONCLAVE_NAMING_NATIVE);
 }
 
 void queue_line_finish(struct queue_line *line)
