@@ -81,20 +81,17 @@ struct target {
     struct option_list list;
 };
 
-static const char *const colours[] = {"red", "green", NULL};
-
-#define FENCE_FIELD(name) offsetof(struct target, fence.name)
 static const struct option_row rows[] = {
-    {"flag", 'f', OPTION_FLAG, offsetof(struct target, flag), NULL, "A flag.", NULL},
-    {"off", 0, OPTION_NOT, offsetof(struct target, unset), NULL, "Not a flag.", NULL},
-    {"text", 't', OPTION_STRING, offsetof(struct target, text), "TEXT", "A text.", NULL},
-    {"secret", 0, OPTION_SECRET, offsetof(struct target, secret), "TEXT", "A secret.", NULL},
-    {"number", 'n', OPTION_INTEGER, offsetof(struct target, number), "N", "A number.", NULL},
-    {"wait", 0, OPTION_DURATION, offsetof(struct target, duration), "DURATION", "A time.", NULL},
-    {"kill", 0, OPTION_SIGNAL, offsetof(struct target, signal), "SIGNAL", "A signal.", NULL},
-    {"colour", 0, OPTION_CHOICE, offsetof(struct target, choice), "red|green", "One.", colours},
-    {"one", 'o', OPTION_ADD, offsetof(struct target, list), "X", "Of a list.", NULL},
-    FENCE_ROWS(FENCE_FIELD),
+    {"flag", 'f', OPTION_FLAG, offsetof(struct target, flag), NULL, "A flag."},
+    {"off", 0, OPTION_NOT, offsetof(struct target, unset), NULL, "Not a flag."},
+    {"text", 't', OPTION_STRING, offsetof(struct target, text), "TEXT", "A text."},
+    {"secret", 0, OPTION_SECRET, offsetof(struct target, secret), "TEXT", "A secret."},
+    {"number", 'n', OPTION_INTEGER, offsetof(struct target, number), "N", "A number."},
+    {"wait", 0, OPTION_DURATION, offsetof(struct target, duration), "DURATION", "A time."},
+    {"kill", 0, OPTION_SIGNAL, offsetof(struct target, signal), "SIGNAL", "A signal."},
+    {"colour", 0, OPTION_CHOICE, offsetof(struct target, choice), "red|green", "One."},
+    {"one", 'o', OPTION_ADD, offsetof(struct target, list), "X", "Of a list."},
+    OPTION_GROUP(FENCE_ROWS, offsetof(struct target, fence)),
     {.name = NULL},
 };
 
@@ -120,8 +117,7 @@ static void fuzz_options(struct slice text)
                                         .rows = rows,
                                         .client = true,
                                         .runs_command = runs,
-                                        .operands_min = 0,
-                                        .operands_max = 3};
+                                        .operands = {0, 3}};
     struct target t = {.common = COMMON_OPTIONS_INIT, .fence = FENCE_OPTIONS_INIT};
     struct operands operands;
     for (char *at = copy; at != NULL && argc <= WORDS_MAX;) {
@@ -130,7 +126,7 @@ static void fuzz_options(struct slice text)
     int code = options_parse(&usage, argc, argv, &t, &operands);
     must(code == OPTIONS_GO_ON || code == 0 || code == USAGE_EXIT);
     if (code == OPTIONS_GO_ON) {
-        must(operands.count >= 0 && operands.count <= usage.operands_max);
+        must(operands.count >= 0 && operands.count <= usage.operands.max);
         must(operands.command == NULL || (runs && operands.command[0] != NULL));
         check_target(&t);
         code = fence_options_finish(&usage, &t.fence);

@@ -202,11 +202,11 @@ def test_a_member_leaves_at_the_end_of_its_input_or_by_a_signal():
 
 
 def test_barrier_arguments():
-    for words, part in ((["put", "/b"], 'unknown verb "put"'),
+    for words, part in ((["put", "/b"], '"put" is none of set, wait, remove and enter'),
                         (["enter", "/b"], "--count"),
                         (["enter", "/b", "-n", "0"], "--count"),
-                        (["wait", "/b", "-n", "1"], "wait wants PATH alone"),
-                        (["set", "/b", "--round", "x"], "set wants PATH alone"),
+                        (["wait", "/b", "-n", "1"], "wait and remove want PATH alone"),
+                        (["set", "/b", "--round", "x"], "set, wait and remove want PATH alone"),
                         (["enter", "/b", "-n", "1", "--round", "a/b"], "--round"),
                         (["set", "/"], "a node of its own"),
                         (["set", "b"], 'begins with "/"')):

@@ -224,7 +224,7 @@ def test_wrong_arguments():
     refused(64, "--kill-signal wants a signal", "elect", "/e", "--kill-signal", "NONE", "--", "true")
     refused(64, "--ack-on wants exec|fd", "elect", "/e", "--ack-on", "cmd", "--", "true")
     refused(64, "--id wants", "elect", "/e", "--id", "a\nb", "--", "true")
-    refused(64, "--status-fd 77 is not open", "elect", "/e", "--status-fd", "77", "--", "true")
+    refused(64, "--status-fd is not open", "elect", "/e", "--status-fd", "77", "--", "true")
 
 
 def test_unreachable():

@@ -47,7 +47,7 @@ def test_arguments():
     cli.refused(64, "no readers and writers", "lock", "/l", "--read", "--naming", "latch", "--", "true")
     cli.refused(64, "a node of its own", "lock", "/", "--", "true")
     cli.refused(64, "exit code", "lock", "/l", "-E", "300", "--", "true")
-    cli.refused(64, "how many may hold it", "semaphore", "/s", "--", "true")
+    cli.refused(64, "-n wants the number of places", "semaphore", "/s", "--", "true")
     cli.refused(64, "one line", "semaphore", "/s", "-n", "2", "--id", "", "--", "true")
     cli.refused(69, "cannot connect", "lock", "/l", "--timeout", "300ms", "--", "true", where="127.0.0.1:1")
 
@@ -81,7 +81,7 @@ def test_E107_not_in_time():
     """75 or what -E says, and the child was never started."""
     first = lock("/time", child=[])
     first.started()
-    for words, code, text in ((("--timeout", "300ms"), 75, "not got within 300ms"), (("--try",), 75, "held by another"),
+    for words, code, text in ((("--timeout", "300ms"), 75, "not acquired within 300ms"), (("--try",), 75, "held by another"),
                               (("--try", "-E", "9"), 9, "held by another"), (("--timeout", "300ms", "-E", "0"), 0, "")):
         second = lock("/time", *words, child=[])
         err = second.end(code)

@@ -117,7 +117,7 @@ def test_arguments():
     cli.refused(64, "give a command, or", "switch", "/x", "--on-active", "a", "--on-standby", "b", "--", "true")
     cli.refused(64, "not both", "switch", "/x", "--once", "--forever", "--", "true")
     cli.refused(64, "one of --list", "switch", "/x", "--list", "--cede")
-    cli.refused(64, "run no command", "switch", "/x", "--list", "--", "true")
+    cli.refused(64, "runs no command", "switch", "/x", "--list", "--", "true")
     cli.refused(64, "a node of its own", "switch", "/", "--", "true")
     cli.refused(64, "the URL has to", "switch", "/x", "--fence-http", "power", "--", "true")
     cli.refused(64, "NAME=VALUE", "switch", "/x", "--fence-ssh-option", "-v", "--", "true")

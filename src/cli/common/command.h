@@ -1,12 +1,11 @@
 /*
- * The commands of `conclave`: one row of one table each (command_table.c), one file each. A
- * command gets the arguments behind its name and returns the exit code.
+ * The commands of `conclave`: one row of one table each (command_table.c). A command gets the arguments behind its name and
+ * returns the exit code.
  */
 #ifndef CLI_COMMON_COMMAND_H
 #define CLI_COMMON_COMMAND_H
 
-/* Exit codes besides 0 and 1 (an error the server answered), after sysexits.h and spec'd for
- * `elect`. */
+/* Exit codes besides 0, after sysexits.h; conclave-elect(1) has those of commands that run a command. */
 enum cli_exit {
     CLI_EXIT_FAILED = 1,       /* the request was answered with an error */
     CLI_EXIT_USAGE = 64,       /* wrong arguments, key or value */

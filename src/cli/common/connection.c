@@ -4,12 +4,10 @@
  */
 #include "cli/common/connection.h"
 
-#include "cli/common/command.h"
 #include "cli/common/connection_security.h"
 #include "cli/common/credentials.h"
 #include "cli/common/ensemble_view.h"
 #include "cli/common/values.h"
-#include "cli/common/waiter.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -340,7 +338,7 @@ int connection_open_own(const char *command, const struct common_options *option
         return fail(command, NULL, error);
     }
     int number = 0;
-    error = connection_wait(client, options->timeout_ms, &number);
+    error = options->no_wait ? 0 : connection_wait(client, options->timeout_ms, &number);
     if (error != 0) {
         code = number != 0 ? 128 + number : fail_unreachable(command, client, options, error);
         conclave_client_close(client, 0);
@@ -357,8 +355,8 @@ void connection_close(struct conclave_client *client)
     }
 }
 
-int connection_run_recipes(const char *command, const struct common_options *options,
-                           int (*fn)(struct conclave_recipes *recipes, void *ctx), void *ctx)
+int connection_run_recipes(const char *command, const struct common_options *options, recipes_fn fn,
+                           void *ctx)
 {
     struct conclave_client *client = NULL;
     struct conclave_recipes *recipes = NULL;
@@ -367,10 +365,29 @@ int connection_run_recipes(const char *command, const struct common_options *opt
         return code;
     }
     int error = conclave_recipes_open(client, &recipes);
-    code = error == 0 ? fn(recipes, ctx) : fail(command, NULL, error);
+    code = error == 0 ? fn(client, recipes, ctx) : fail(command, NULL, error);
     conclave_recipes_destroy(recipes);
     connection_close(client);
     return code;
+}
+
+int connection_run_waiting(const char *command, const struct common_options *options,
+                           struct waiter *w, const int *signals, recipes_fn fn, void *ctx)
+{
+    int error = waiter_init(w, signals, false);
+    if (error != 0) {
+        return fail(command, NULL, error);
+    }
+    int code = connection_run_recipes(command, options, fn, ctx);
+    waiter_finish(w);
+    return code;
+}
+
+int wait_exit_code(struct waiter *w, const char *command, const char *subject, int error,
+                   int number)
+{
+    error = waiter_error(w) != 0 ? waiter_error(w) : error;
+    return error != 0 ? fail(command, subject, error) : number != 0 ? 128 + number : 0;
 }
 
 int path_check(const struct command_usage *usage, const char *path)

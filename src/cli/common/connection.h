@@ -6,7 +6,9 @@
 #define CLI_COMMON_CONNECTION_H
 
 #include "cli/common/acl_text.h"
+#include "cli/common/command.h"
 #include "cli/common/options.h"
+#include "cli/common/waiter.h"
 
 #include <conclave/client.h>
 #include <conclave/recipes.h>
@@ -48,9 +50,22 @@ struct connection_base {
 void connection_share(const struct connection_base *base);
 bool connection_is_shared(void);
 
+/* What a command does with recipes; the exit code. */
+typedef int (*recipes_fn)(struct conclave_client *client, struct conclave_recipes *recipes,
+                          void *ctx);
+
 /* Connects, calls fn with recipes on that connection, and ends both. The exit code of fn, or of an error that was told. */
-int connection_run_recipes(const char *command, const struct common_options *options,
-                           int (*fn)(struct conclave_recipes *recipes, void *ctx), void *ctx);
+int connection_run_recipes(const char *command, const struct common_options *options, recipes_fn fn,
+                           void *ctx);
+
+/* The same with a waiter for these signals (waiter.h). */
+int connection_run_waiting(const char *command, const struct common_options *options,
+                           struct waiter *w, const int *signals, recipes_fn fn, void *ctx);
+
+/* The exit code of a command that has waited: of the waiter's error or, without one, of `error`, after that was told; else
+ * 128 + the signal's number; else 0. */
+int wait_exit_code(struct waiter *w, const char *command, const char *subject, int error,
+                   int number);
 
 /* Ends the session; waits a second at most for the server to know. */
 void connection_close(struct conclave_client *client);

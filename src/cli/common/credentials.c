@@ -3,7 +3,6 @@
 
 #include "base/environment.h"
 
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 
 #include <errno.h>

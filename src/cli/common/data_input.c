@@ -1,7 +1,6 @@
 /* Reads a file or the input whole, bounded. */
 #include "cli/common/data_input.h"
 
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 #include "cli/common/ensemble_view.h"
 
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/server_query.h"
 

@@ -20,6 +20,8 @@ static const char CONNECTION_MORE[] =
     "CONCLAVE_AUTH and the passwords are not handed on to the programs that a command starts, unless "
     "CONCLAVE_KEEP_CREDENTIALS=1.";
 
+static const char DURATION_NOTE[] = "\nA DURATION is a number with its unit: 500ms, 10s, 2m, 1h.";
+
 /* --- text ------------------------------------------------------------------------------------- */
 
 /* Words from text up to its first newline, broken before HELP_WIDTH; the cursor stands at
@@ -75,8 +77,9 @@ static void print_row(FILE *out, const struct option_row *row, const char *help)
     if (row->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
     }
-    snprintf(head, sizeof head, "  %s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
-             row->value != NULL ? row->value : "");
+    const char *value = row->value;
+    snprintf(head, sizeof head, "  %s--%s%s%s", letter, row->name, value != NULL ? " " : "",
+             value != NULL ? value : "");
     fprintf(out, "%-*s", HELP_COLUMN, head);
     if (strlen(head) >= HELP_COLUMN) {
         fprintf(out, "\n%*s", HELP_COLUMN, "");
@@ -98,10 +101,10 @@ static void print_short_row(FILE *out, const struct option_row *row)
 static void print_rows(FILE *out, const struct command_usage *usage, int table,
                        void (*print)(FILE *out, const struct option_row *row))
 {
-    const struct option_row *own = option_table(usage, OPTION_TABLE_OWN);
-    for (const struct option_row *row = option_table(usage, table); row->name != NULL; row++) {
+    const struct option_row *row;
+    for (size_t i = 0; (row = option_at(usage, table, i)) != NULL; i++) {
         if (table == OPTION_TABLE_OWN ||
-            option_by_name(own, row->name, strlen(row->name)) == NULL) {
+            option_by_name(usage, OPTION_TABLE_OWN, row->name) == NULL) {
             print(out, row);
         }
     }
@@ -123,14 +126,22 @@ static void print_forms(FILE *out, const struct command_usage *usage)
 
 static bool has_durations(const struct command_usage *usage)
 {
+    const struct option_row *row;
     for (int table = 0; table < OPTION_TABLES; table++) {
-        for (const struct option_row *row = option_table(usage, table); row->name != NULL; row++) {
+        for (size_t i = 0; (row = option_at(usage, table, i)) != NULL; i++) {
             if (row->kind == OPTION_DURATION) {
                 return true;
             }
         }
     }
     return false;
+}
+
+static void print_login(FILE *out, const struct command_usage *usage)
+{
+    if (usage->client) {
+        fprintf(out, "\nLogin and TLS: \"conclave help connection\".\n");
+    }
 }
 
 static int end_of_output(void)
@@ -140,41 +151,8 @@ static int end_of_output(void)
 
 /* --- one screen ------------------------------------------------------------------------------- */
 
-/* A part of the screen, printed into memory first so that its lines can be counted. */
-struct help_part {
-    FILE *out;
-    char *text;
-    size_t len;
-};
-
-static bool part_open(struct help_part *part)
-{
-    *part = (struct help_part){.text = NULL};
-    part->out = open_memstream(&part->text, &part->len);
-    return part->out != NULL;
-}
-
-static int part_lines(struct help_part *part)
-{
-    int lines = 0;
-    if (fflush(part->out) == 0) {
-        for (size_t i = 0; i < part->len; i++) {
-            lines += part->text[i] == '\n';
-        }
-    }
-    return lines;
-}
-
-/* Prints the part, unless it is only measured, and frees it. */
-static void part_close(struct help_part *part, bool print)
-{
-    if (fclose(part->out) == 0 && print) {
-        fwrite(part->text, 1, part->len, stdout);
-    }
-    free(part->text);
-}
-
-static void screen_head(FILE *out, const struct command_usage *usage)
+/* Forms and the first paragraph, and the next one if its lines stay as they are. */
+static void print_head(FILE *out, const struct command_usage *usage)
 {
     char about[2048];
     const char *end = strstr(usage->about, "\n\n");
@@ -189,26 +167,18 @@ static void screen_head(FILE *out, const struct command_usage *usage)
     fprintf(out, "\nOptions:\n");
 }
 
-static void screen_tail(FILE *out, const struct command_usage *usage)
-{
-    print_rows(out, usage, OPTION_TABLE_COMMON, print_short_row);
-    print_rows(out, usage, OPTION_TABLE_HELP, print_short_row);
-    if (usage->client) {
-        fprintf(out, "\nLogin and TLS: \"conclave help connection\".\n");
-    }
-}
-
-/* The first rows with a sentence, the others by name. */
-static void screen_options(FILE *out, const struct option_row *rows, int shown)
+/* The first `shown` rows with a sentence, the others by name. */
+static void print_own_rows(FILE *out, const struct command_usage *usage, size_t shown)
 {
     char names[1024] = "Also:";
     size_t len = strlen(names);
-    for (int i = 0; rows[i].name != NULL; i++) {
+    const struct option_row *row;
+    for (size_t i = 0; (row = option_at(usage, OPTION_TABLE_OWN, i)) != NULL; i++) {
         if (i < shown) {
-            print_short_row(out, &rows[i]);
+            print_short_row(out, row);
         } else {
             len += (size_t)snprintf(names + len, sizeof names - len, "%s --%s",
-                                    i == shown ? "" : ",", rows[i].name);
+                                    i == shown ? "" : ",", row->name);
             assert(len < sizeof names);
         }
     }
@@ -218,41 +188,44 @@ static void screen_options(FILE *out, const struct option_row *rows, int shown)
     }
 }
 
+/* Prints the screen with that many rows of its own. -1: it cannot be written; else the number of its lines, which are on
+ * stdout only when they are no more than HELP_LINES, or `shown` is 0. */
+static int print_screen(const struct command_usage *usage, size_t shown)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int lines = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (out == NULL) {
+        return -1;
+    }
+    print_head(out, usage);
+    print_own_rows(out, usage, shown);
+    print_rows(out, usage, OPTION_TABLE_COMMON, print_short_row);
+    print_rows(out, usage, OPTION_TABLE_HELP, print_short_row);
+    print_login(out, usage);
+    bool written = fclose(out) == 0;
+    for (size_t i = 0; i < len; i++) {
+        lines += text[i] == '\n';
+    }
+    if (written && (lines <= HELP_LINES || shown == 0)) {
+        written = fwrite(text, 1, len, stdout) == len;
+    }
+    free(text);
+    return written ? lines : -1;
+}
+
 int help_screen(const struct command_usage *usage)
 {
-    struct help_part head;
-    struct help_part tail;
-    struct help_part options;
-    const struct option_row *rows = option_table(usage, OPTION_TABLE_OWN);
-    int shown = 0;
-    while (rows[shown].name != NULL) {
+    size_t shown = 0;
+    while (option_at(usage, OPTION_TABLE_OWN, shown) != NULL) {
         shown++;
     }
-    if (!part_open(&head)) {
-        return CLI_EXIT_IO;
+    int lines;
+    while ((lines = print_screen(usage, shown)) > HELP_LINES && shown > 0) {
+        shown--;
     }
-    screen_head(head.out, usage);
-    int room = HELP_LINES - part_lines(&head);
-    part_close(&head, true);
-    if (!part_open(&tail)) {
-        return CLI_EXIT_IO;
-    }
-    screen_tail(tail.out, usage);
-    room -= part_lines(&tail);
-    for (;; shown--) {
-        if (!part_open(&options)) {
-            part_close(&tail, false);
-            return CLI_EXIT_IO;
-        }
-        screen_options(options.out, rows, shown);
-        if (part_lines(&options) <= room || shown == 0) {
-            break;
-        }
-        part_close(&options, false);
-    }
-    part_close(&options, true);
-    part_close(&tail, true);
-    return end_of_output();
+    return lines < 0 ? CLI_EXIT_IO : end_of_output();
 }
 
 /* --- everything ------------------------------------------------------------------------------- */
@@ -265,11 +238,9 @@ int help_all(const struct command_usage *usage)
     print_rows(stdout, usage, OPTION_TABLE_OWN, print_long_row);
     print_rows(stdout, usage, OPTION_TABLE_COMMON, print_long_row);
     print_rows(stdout, usage, OPTION_TABLE_HELP, print_long_row);
-    if (usage->client) {
-        printf("\nLogin and TLS: \"conclave help connection\".\n");
-    }
+    print_login(stdout, usage);
     if (has_durations(usage)) {
-        printf("\nA DURATION is a number with its unit: 500ms, 10s, 2m, 1h.\n");
+        puts(DURATION_NOTE);
     }
     if (usage->more != NULL) {
         putchar('\n');
@@ -285,7 +256,7 @@ int help_connection(void)
     putchar('\n');
     print_rows(stdout, &CONNECTION, OPTION_TABLE_COMMON, print_long_row);
     print_rows(stdout, &CONNECTION, OPTION_TABLE_LOGIN, print_long_row);
-    printf("\nA DURATION is a number with its unit: 500ms, 10s, 2m, 1h.\n\n");
+    printf("%s\n\n", DURATION_NOTE);
     print_text(stdout, CONNECTION_MORE, 0);
     return end_of_output();
 }

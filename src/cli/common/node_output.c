@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* asprintf */
 #include "cli/common/node_output.h"
 
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 
 #include <inttypes.h>
@@ -12,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-const struct option_row READ_ROWS[] = {
-    LINEARIZABLE_ROW(struct read_options, linearizable),
-    READ_ONLY_ROW,
-    {.name = NULL},
-};
 
 const char *time_text(int64_t ms, char buf[TIME_TEXT_MAX])
 {

@@ -7,13 +7,6 @@
 
 #include <conclave/client.h>
 
-/* Target of the commands that read one node and have no other options. */
-struct read_options {
-    struct common_options common;
-    bool linearizable; /* as in struct conclave_op */
-};
-extern const struct option_row READ_ROWS[];
-
 /* Key "stat" and its object. */
 void stat_json(struct json *j, const struct conclave_stat *stat);
 
@@ -47,16 +40,6 @@ int branch_walk(struct conclave_client *client, const char *root, int max_depth,
 int branch_list(struct conclave_client *client, const char *root, bool linearizable,
                 char ***ret_paths, size_t *ret_count);
 void branch_free(char **paths, size_t count);
-
-/* The option --fenced-by of the commands that write; field: its place in their options. */
-#define FENCED_BY_ROW(field)                                                                       \
-    {                                                                                              \
-        "fenced-by", 0, OPTION_STRING, field, "NODE",                                              \
-            "Write only while this node exists: that of the holder of a lock, or of the leader, "  \
-            "on whose behalf this is done. Otherwise nothing is written, and the exit code is "    \
-            "76.",                                                                                 \
-            NULL                                                                                   \
-    }
 
 /* Sends a write, together with a check that fenced_by (NULL: none) exists. *ret_reply is to be freed; *ret_result, in
  * it, is the answer to op, or NULL. CONCLAVE_EFENCED: fenced_by is gone, and nothing was written. */

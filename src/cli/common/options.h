@@ -18,11 +18,12 @@ enum option_kind {
     OPTION_INTEGER,  /* int64_t, from -1 to INT32_MAX */
     OPTION_DURATION, /* int64_t, milliseconds */
     OPTION_SIGNAL,   /* int */
-    OPTION_CHOICE,   /* int: index in choices */
+    OPTION_CHOICE,   /* int: which of the words of `value`, as in "one|other" */
     /* const char *, that of the argument being overwritten, so that no list of processes shows it
      * any longer; lives until the next secret is parsed */
     OPTION_SECRET,
-    OPTION_ADD, /* struct option_list: may be given several times */
+    OPTION_ADD,  /* struct option_list: may be given several times */
+    OPTION_ROWS, /* no option: the rows of another table */
 };
 
 /* What was given, in its order; several rows may add to one list. */
@@ -36,14 +37,19 @@ struct option_list {
 };
 
 struct option_row {
-    const char *name; /* without the dashes; NULL ends a table */
+    const char *name; /* without the dashes; NULL ends a table, but for OPTION_ROWS */
     char letter;      /* 0: none */
     enum option_kind kind;
-    size_t offset;              /* of the value in the target */
-    const char *value;          /* its name in the help */
-    const char *help;           /* sentences; --help shows the first one */
-    const char *const *choices; /* NULL-ended, of OPTION_CHOICE */
+    size_t offset; /* of the value in the target */
+    const void *
+        value; /* text: its name in the help; the table of OPTION_ROWS, whose offsets begin at this row's */
+    const char *help; /* sentences; --help shows the first one */
 };
+/* A row that stands for another table; at: offset in the target that the table's own offsets are added to. */
+#define OPTION_GROUP(table, at)                                                                    \
+    {                                                                                              \
+        .kind = OPTION_ROWS, .value = (table), .offset = (at)                                      \
+    }
 
 /* What all client commands have in common: the first member of each target. */
 struct common_options {
@@ -51,8 +57,9 @@ struct common_options {
     int64_t session_ms;
     int64_t timeout_ms;
     bool json;
-    bool read_only; /* of the commands that read the tree: READ_ONLY_ROW */
-    bool tls;       /* given, or any of the following; connection.c adds the environment */
+    bool linearizable; /* READ_ROWS; as in struct conclave_op */
+    bool read_only;    /* READ_ROWS */
+    bool tls;          /* given, or any of the following; connection.c adds the environment */
     const char *tls_ca;
     const char *tls_cert;
     const char *tls_key;
@@ -64,50 +71,28 @@ struct common_options {
     const char *sasl_password_file;
     const char *sasl_service;
     const char *sasl_host;
-    struct option_list acl; /* of the commands that create nodes: ACL_ROW */
+    bool no_wait;           /* not an option: connection_open_own does not wait for the session */
+    struct option_list acl; /* of the commands that create nodes: ACL_ROWS */
 };
 #define COMMON_OPTIONS_INIT                                                                        \
     {                                                                                              \
         .session_ms = 10000, .timeout_ms = 5000                                                    \
     }
 
-/* Of the commands that read the tree: a bool that becomes conclave_op.linearizable. */
-#define LINEARIZABLE_ROW(type, member)                                                             \
-    {                                                                                              \
-        "linearizable", 0, OPTION_FLAG, offsetof(type, member), NULL,                              \
-            "Show everything that was acknowledged before. The server asks the leader first.",     \
-            NULL                                                                                   \
-    }
+/* Rows of several commands, for OPTION_GROUP. Those with the common options are at 0: ACL_ROWS of the
+ * commands that create nodes, READ_ROWS of those that read the tree. The others are at their field. */
+extern const struct option_row ACL_ROWS[];
+extern const struct option_row READ_ROWS[];
+extern const struct option_row FENCED_BY_ROWS[];    /* const char *: of the commands that write */
+extern const struct option_row ALLOW_SETUID_ROWS[]; /* bool: of the commands that run a command */
 
-/* Of the same: a server without a quorum will do. */
-#define READ_ONLY_ROW                                                                              \
-    {                                                                                              \
-        "read-only", 0, OPTION_FLAG, offsetof(struct common_options, read_only), NULL,             \
-            "Read also from a server without a quorum. The server has to permit it "               \
-            "(readonlymode.enabled), and what it shows may be old.",                               \
-            NULL                                                                                   \
-    }
-
-/* Of the commands that create nodes. */
-#define ACL_ROW                                                                                     \
-    {                                                                                               \
-        "acl", 0, OPTION_ADD, offsetof(struct common_options, acl), "SPEC",                         \
-            "ACL of the created nodes, parents included. Entries SCHEME:ID:PERMS, such as "         \
-            "digest:USER:HASH:cdrwa, with commas between; \"auth\" for all to the credentials "     \
-            "given and nothing to others. May be given several times. Default $CONCLAVE_ACL, else " \
-            "world:anyone:cdrwa.",                                                                  \
-            NULL                                                                                    \
-    }
-
-/* Of the commands that run a command while they hold something; offset: of a bool. */
-#define ALLOW_SETUID_ROW(offset)                                                                   \
-    {                                                                                              \
-        "allow-setuid", 0, OPTION_FLAG, offset, NULL,                                              \
-            "Let CMD change its user by setuid, as sudo does. This process may then be "           \
-            "unable to end CMD, and two may run at once. Default: such files give no other user "  \
-            "to CMD, and are refused as CMD.",                                                     \
-            NULL                                                                                   \
-    }
+/* A verb: the first operand of a command that has verbs. */
+struct command_verb {
+    const char *name; /* NULL ends a table */
+    int operands_min; /* behind the verb */
+    int operands_max;
+    bool runs_command; /* as of the command */
+};
 
 struct command_usage {
     const char *name;
@@ -118,13 +103,17 @@ struct command_usage {
     const char *more;              /* behind the options, as about; may be NULL */
     bool client;       /* has the common options, and target begins with struct common_options */
     bool runs_command; /* the words behind "--" are a command to run */
-    int operands_min;
-    int operands_max;
+    const struct command_verb *verbs; /* NULL: none; else the operands are those of the verb */
+    struct {
+        int min;
+        int max;
+    } operands; /* how many; without verbs */
 };
 
 struct operands {
-    char **words; /* inside argv, whose order is changed */
+    char **words; /* inside argv, whose order is changed; the verb is the first */
     int count;
+    int verb;       /* index in the command's verbs */
     char **command; /* NULL-ended, NULL when there is none; may be empty no more than that */
 };
 
@@ -136,11 +125,13 @@ enum {
     OPTION_TABLE_HELP,
     OPTION_TABLES
 };
-const struct option_row *option_table(const struct command_usage *usage, int index);
 
-/* The row of that name, or NULL. */
-const struct option_row *option_by_name(const struct option_row *rows, const char *name,
-                                        size_t len);
+/* The row at an index of a table, those of its groups included; NULL behind the last one. */
+const struct option_row *option_at(const struct command_usage *usage, int table, size_t index);
+
+/* The table's row of that name, or NULL. */
+const struct option_row *option_by_name(const struct command_usage *usage, int table,
+                                        const char *name);
 
 #define OPTIONS_GO_ON (-1)
 
@@ -152,5 +143,14 @@ int options_parse(const struct command_usage *usage, int argc, char **argv, void
 /* One line on stderr: "conclave NAME: ..." with a pointer to the help. Returns CLI_EXIT_USAGE. */
 int usage_error(const struct command_usage *usage, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* What must not be, and the error of it; a row without text ends the table. */
+struct usage_rule {
+    bool broken;
+    const char *text;
+};
+
+/* OPTIONS_GO_ON, or CLI_EXIT_USAGE after the text of the first broken rule was printed. */
+int usage_check(const struct command_usage *usage, const struct usage_rule *rules);
 
 #endif

@@ -55,8 +55,10 @@ void waiter_wake(struct waiter *w)
 void waiter_end(struct waiter *w, int error)
 {
     int none = 0;
-    (void)atomic_compare_exchange_strong(&w->error, &none, error);
-    waiter_wake(w);
+    if (error != 0 && error != CONCLAVE_ECLOSED) {
+        (void)atomic_compare_exchange_strong(&w->error, &none, error);
+        waiter_wake(w);
+    }
 }
 
 int waiter_error(struct waiter *w)

@@ -32,7 +32,8 @@ void waiter_finish(struct waiter *w);
 /* From any thread; several before a wait count as one. */
 void waiter_wake(struct waiter *w);
 
-/* From any thread: the command ends for this reason, the first one that is given. Wakes. */
+/* From any thread: the command ends for this reason, the first one that is given. Wakes. 0 and
+ * CONCLAVE_ECLOSED (the end that was asked for) are none. */
 void waiter_end(struct waiter *w, int error);
 /* That reason; 0: none. */
 int waiter_error(struct waiter *w);

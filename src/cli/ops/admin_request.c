@@ -1,6 +1,5 @@
 #include "cli/ops/admin_request.h"
 
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/server_query.h"
 

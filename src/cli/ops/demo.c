@@ -11,9 +11,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/options.h"
 #include "cluster/server_options.h"
 #include "daemon/server.h"
 

@@ -4,7 +4,6 @@
 #include "base/environment.h"
 
 #include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
 #include "cli/common/values.h"
@@ -20,13 +19,13 @@ enum { CHANGE_MS = 120000, LOOK_MS = 100, ASK_MS = 2000, OPERANDS_MAX = 32, AUTH
 
 static const struct option_row ROWS[] = {
     {"version", 0, OPTION_STRING, offsetof(struct members_options, version_text), "HEX",
-     "add, remove, promote: only if the version in /zookeeper/config is this one.", NULL},
+     "add, remove, promote: only if the version in /zookeeper/config is this one."},
     {"observer", 0, OPTION_FLAG, offsetof(struct members_options, observer), NULL,
-     "add: without a vote.", NULL},
+     "add: without a vote."},
     {"admin", 0, OPTION_STRING, offsetof(struct members_options, admin), "HOST:PORT",
-     "transfer: HTTP port to ask; default: that of the leader.", NULL},
+     "transfer: HTTP port to ask; default: that of the leader."},
     {"timeout", 0, OPTION_DURATION, offsetof(struct members_options, common.timeout_ms), "DURATION",
-     "How long a change may take; default 2m. It goes on when nobody waits for it any more.", NULL},
+     "How long a change may take; default 2m. It goes on when nobody waits for it any more."},
     {.name = NULL},
 };
 
@@ -57,8 +56,7 @@ const struct command_usage MEMBERS_USAGE = {
     .more = "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
             "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}.\n",
     .client = true,
-    .operands_min = 1,
-    .operands_max = OPERANDS_MAX,
+    .operands = {1, OPERANDS_MAX},
 };
 
 /* list */

@@ -3,7 +3,6 @@
  * for. Meanwhile another thread asks the leader how far it got.
  */
 #include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
 #include "cli/common/values.h"

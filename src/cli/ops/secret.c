@@ -18,7 +18,7 @@ static const struct command_usage USAGE = {
         "Makes a random secret of 256 bits for the servers of an ensemble (clusterSecretFile), "
         "and prints it, or writes it to FILE, which must not exist; only its owner may read "
         "it then. Give all servers the same file.",
-    .operands_max = 1,
+    .operands = {0, 1},
 };
 
 static int write_secret(const char *path, const char *text, size_t len)

@@ -1,6 +1,5 @@
 /* conclave sessions: who is connected to the ensemble, and where. */
 #include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
 #include "cli/common/server_query.h"
@@ -19,7 +18,7 @@ struct sessions_options {
 
 static const struct option_row ROWS[] = {
     {"admin", 0, OPTION_STRING, offsetof(struct sessions_options, admin), "HOST:PORT",
-     "Ask the HTTP port of one server instead.", NULL},
+     "Ask the HTTP port of one server instead."},
     {.name = NULL},
 };
 

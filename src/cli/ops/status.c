@@ -1,6 +1,5 @@
 /* conclave status: the ensemble at a glance. */
 #include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
 

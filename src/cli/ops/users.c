@@ -4,9 +4,7 @@
  * hashes (scrypt), no passwords. The file is replaced as a whole, so a server never reads half of it.
  */
 #include "base/buf.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/options.h"
 #include "front/login/user_file.h"
 #include "tls/scrypt.h"
 
@@ -42,10 +40,9 @@ static const struct command_usage USAGE = {
         "their start and on SIGHUP.",
     .rows = (const struct option_row[]){{"password-file", 0, OPTION_STRING,
                                          offsetof(struct users_options, password_file), "FILE",
-                                         "Its first line is the password.", NULL},
+                                         "Its first line is the password."},
                                         {0}},
-    .operands_min = 2,
-    .operands_max = 3,
+    .operands = {2, 3},
 };
 
 static int users_fail(const char *path, const char *what)

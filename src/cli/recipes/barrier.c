@@ -2,18 +2,15 @@
  * conclave barrier: a plain one is set, waited for and removed; a double one is entered, a command
  * run, and left.
  *
- * Waiting is in the main thread, for signals and for word of the barrier's callbacks.
+ * The main thread waits for signals and for the barrier's callbacks.
  */
 #include "base/buf.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/options.h"
 #include "cli/run/item_command.h"
 
 #include <conclave/barrier.h>
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,24 +31,27 @@ struct barrier_cli {
 
 static const struct option_row ROWS[] = {
     {"count", 'n', OPTION_INTEGER, FIELD(count), "N",
-     "enter: how many have to be there; all must say the same.", NULL},
+     "enter: number of members; all must give the same."},
     {"round", 0, OPTION_STRING, FIELD(round), "NAME",
-     "enter: name of this round below PATH; default \"round\".", NULL},
+     "enter: name of this round below PATH; default \"round\"."},
     {"late-pass", 0, OPTION_FLAG, FIELD(late_pass), NULL,
-     "enter: pass when the barrier is open already. Default: fail with exit code 78.", NULL},
-    {"id", 0, OPTION_STRING, FIELD(id), "TEXT", "enter: name shown to others; default HOST:PID.",
-     NULL},
+     "enter: pass when the barrier is open already. Default: fail with exit code 78."},
+    {"id", 0, OPTION_STRING, FIELD(id), "TEXT", "enter: name that others see; default HOST:PID."},
     {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
-     "enter: time that CMD has to stop when the membership was lost, from TERM to KILL; default 3s.",
-     NULL},
-    ACL_ROW,
-    ALLOW_SETUID_ROW(FIELD(allow_setuid)),
-    {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
-     "Give up, with exit code 75, when the barrier is still closed by then. Default: wait for ever.",
-     NULL},
+     "enter: time from TERM to KILL for CMD when the membership was lost; default 3s."},
+    OPTION_GROUP(ACL_ROWS, 0),
+    OPTION_GROUP(ALLOW_SETUID_ROWS, FIELD(allow_setuid)),
+    {"timeout", 0, OPTION_DURATION, FIELD(common.timeout_ms), "DURATION",
+     "Give up, with exit code 75, when the barrier is still closed by then. Default: wait forever."},
     {"connect-timeout", 0, OPTION_DURATION, FIELD(connect_timeout_ms), "DURATION",
-     "Give up, with exit code 69, when no server was reached in this time; default 30s.", NULL},
+     "Give up, with exit code 69, when no server was reached in this time; default 30s."},
     {.name = NULL},
+};
+
+enum barrier_verb { BARRIER_SET, BARRIER_WAIT, BARRIER_REMOVE, BARRIER_ENTER };
+static const struct command_verb VERBS[] = {
+    {"set", 1, 1, false},  {"wait", 1, 1, false}, {"remove", 1, 1, false},
+    {"enter", 1, 1, true}, {.name = NULL},
 };
 
 static const struct command_usage USAGE = {
@@ -59,48 +59,43 @@ static const struct command_usage USAGE = {
     .forms = (const char *const[]){"set PATH", "wait PATH [options]", "remove PATH",
                                    "enter PATH --count N [options] [-- CMD [ARGS...]]", NULL},
     .about =
-        "A barrier is a node: while it stands, everybody waits.\n"
+        "A barrier is a node: while it exists, everybody waits.\n"
         "\n"
-        "  set     puts it up (also when it stands already)\n"
-        "  wait    waits until there is none\n"
-        "  remove  takes it down: all that wait go on\n"
+        "  set     creates it; that it exists already is no error\n"
+        "  wait    waits until it does not exist\n"
+        "  remove  removes it: all that wait go on\n"
         "\n"
         "The double barrier lets N processes begin together and end together:\n"
         "\n"
         "  enter   waits until N are there, runs CMD, waits until all have ended\n"
         "\n"
         "Without CMD it prints \"entered\", and leaves when its input ends or a signal comes. Nobody "
-        "enters with fewer than N; who gives up is not counted. When the session is lost inside, or "
-        "this process is killed, CMD and all that came from it are ended.",
+        "enters with fewer than N; a process that gives up is not counted. When the session is lost "
+        "inside, or this process is killed, CMD and all its descendants are ended.",
     .rows = ROWS,
+    .verbs = VERBS,
     .more =
         "CMD finds CONCLAVE_PATH in its environment. INT, TERM, HUP and QUIT are passed on to it.\n"
         "\n"
-        "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
-        "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 "
-        "CMD ran as another user and could not be ended; 73 the guardian failed; 75 still closed in the time given; 76 the membership was lost; 77 not permitted; 78 another N, "
-        "or open already.\n",
+        "Exit codes: as of \"conclave elect\"; 75 still closed in the time given; 76 the membership "
+        "was lost; 78 another N, or open already.\n",
     .client = true,
     .runs_command = true,
-    .operands_min = 2,
-    .operands_max = 2,
 };
 
-/* A call that is waited for, with signals. */
+/* One call of the command, with what it waits for. */
 struct barrier_wait {
     const struct barrier_cli *cli;
-    struct conclave_client *client;
-    struct conclave_recipes *recipes;
+    enum barrier_verb verb;
     struct waiter waiter;
     struct item_command handler;
-    sigset_t mask; /* of before the waiter */
     atomic_int error;
     atomic_bool answered;
     atomic_bool lost;
     int signal;
 };
 
-static void answer(struct barrier_wait *w, int error)
+static void barrier_answer(struct barrier_wait *w, int error)
 {
     atomic_store(&w->error, error);
     atomic_store(&w->answered, true);
@@ -109,12 +104,12 @@ static void answer(struct barrier_wait *w, int error)
 
 static void on_plain(struct conclave_barrier *barrier, int error, void *ctx)
 {
-    answer(ctx, error);
+    barrier_answer(ctx, error);
 }
 
 static void on_double(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
-    answer(ctx, error);
+    barrier_answer(ctx, error);
 }
 
 static void on_double_lost(struct conclave_double_barrier *barrier, int why, void *ctx)
@@ -124,11 +119,11 @@ static void on_double_lost(struct conclave_double_barrier *barrier, int why, voi
     waiter_wake(&w->waiter);
 }
 
-/* Until the call has its answer; a signal closes the handle, which answers, too. */
-static int await(struct barrier_wait *w, struct conclave_barrier *plain,
-                 struct conclave_double_barrier *both)
+/* Until the call has its answer; a signal closes the handle, which answers, too. error: of the call's beginning. */
+static int barrier_await(struct barrier_wait *w, int error, struct conclave_barrier *plain,
+                         struct conclave_double_barrier *both)
 {
-    while (!atomic_load(&w->answered)) {
+    while (error == 0 && !atomic_load(&w->answered)) {
         if (waiter_wait(&w->waiter, -1, -1, &w->signal) == WAITER_SIGNAL) {
             if (plain != NULL) {
                 conclave_barrier_close(plain);
@@ -138,7 +133,7 @@ static int await(struct barrier_wait *w, struct conclave_barrier *plain,
         }
     }
     atomic_store(&w->answered, false);
-    return atomic_load(&w->error);
+    return error == 0 ? atomic_load(&w->error) : error;
 }
 
 static int answer_code(const struct barrier_wait *w, int error)
@@ -155,31 +150,28 @@ static int answer_code(const struct barrier_wait *w, int error)
         return CLI_EXIT_TIMEOUT;
     }
     int code = fail(USAGE.name, w->cli->path, error);
-    if (error == CONCLAVE_ECONFLICT) {
-        return CLI_EXIT_CONFIG;
-    }
-    return error == CONCLAVE_ELOST || error == CONCLAVE_SESSION_EXPIRED ? CLI_EXIT_LOST : code;
+    return error == CONCLAVE_ECONFLICT                                    ? CLI_EXIT_CONFIG
+           : error == CONCLAVE_ELOST || error == CONCLAVE_SESSION_EXPIRED ? CLI_EXIT_LOST
+                                                                          : code;
 }
 
 /* --- plain ------------------------------------------------------------------------------------ */
 
-static int run_plain(struct barrier_wait *w, const char *verb)
+static int run_plain(struct barrier_wait *w, struct conclave_recipes *recipes)
 {
     struct conclave_barrier_options options = CONCLAVE_BARRIER_OPTIONS_INIT;
     struct conclave_barrier *barrier;
     int64_t timeout_ms = w->cli->common.timeout_ms;
     options.path = w->cli->path;
-    int error = conclave_barrier_open(w->recipes, &options, NULL, NULL, &barrier);
+    int error = conclave_barrier_open(recipes, &options, NULL, NULL, &barrier);
     if (error != 0) {
         return answer_code(w, error);
     }
-    error = verb[0] == 's'   ? conclave_barrier_set_async(barrier, timeout_ms, on_plain, w)
-            : verb[0] == 'w' ? conclave_barrier_wait_async(barrier, timeout_ms, on_plain, w)
-                             : conclave_barrier_remove_async(barrier, timeout_ms, on_plain, w);
-    if (error == 0) {
-        error = await(w, barrier, NULL);
-    }
-    int code = answer_code(w, error);
+    error = w->verb == BARRIER_SET ? conclave_barrier_set_async(barrier, timeout_ms, on_plain, w)
+            : w->verb == BARRIER_WAIT
+                ? conclave_barrier_wait_async(barrier, timeout_ms, on_plain, w)
+                : conclave_barrier_remove_async(barrier, timeout_ms, on_plain, w);
+    int code = answer_code(w, barrier_await(w, error, barrier, NULL));
     if (conclave_barrier_close_wait(barrier, CONCLAVE_FOREVER) == 0) {
         conclave_barrier_destroy(barrier);
     }
@@ -188,9 +180,9 @@ static int run_plain(struct barrier_wait *w, const char *verb)
 
 /* --- double ------------------------------------------------------------------------------------- */
 
-static void write_variables(const struct child_spec *spec, struct buf *out)
+static void barrier_variables(const struct child_spec *spec, struct buf *out)
 {
-    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
+    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->program->path, 0);
 }
 
 /* The exit code. */
@@ -231,35 +223,28 @@ static int inside(struct barrier_wait *w)
     }
 }
 
-static int leave(struct barrier_wait *w, struct conclave_double_barrier *barrier)
-{
-    int error =
-        conclave_double_barrier_leave_async(barrier, w->cli->common.timeout_ms, on_double, w);
-    return error == 0 ? await(w, NULL, barrier) : error;
-}
-
-static int run_double(struct barrier_wait *w)
+static int run_double(struct barrier_wait *w, struct conclave_recipes *recipes)
 {
     struct conclave_double_barrier_options options = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
     struct conclave_double_barrier_callbacks callbacks = {.on_lost = on_double_lost};
     struct conclave_double_barrier *barrier;
+    int64_t timeout_ms = w->cli->common.timeout_ms;
     options.path = w->cli->path;
     options.round = w->cli->round;
     options.id = w->cli->id;
     options.count = (uint32_t)w->cli->count;
     options.late_pass = w->cli->late_pass;
-    int error = conclave_double_barrier_open(w->recipes, &options, &callbacks, w, &barrier);
+    int error = conclave_double_barrier_open(recipes, &options, &callbacks, w, &barrier);
     if (error != 0) {
         return answer_code(w, error);
     }
-    error = conclave_double_barrier_enter_async(barrier, w->cli->common.timeout_ms, on_double, w);
-    if (error == 0) {
-        error = await(w, NULL, barrier);
-    }
+    error = conclave_double_barrier_enter_async(barrier, timeout_ms, on_double, w);
+    error = barrier_await(w, error, NULL, barrier);
     int code = answer_code(w, error);
     if (error == 0) {
         code = inside(w);
-        int left = answer_code(w, leave(w, barrier));
+        error = conclave_double_barrier_leave_async(barrier, timeout_ms, on_double, w);
+        int left = answer_code(w, barrier_await(w, error, NULL, barrier));
         code = left != 0 && (code == 0 || left == CLI_EXIT_LOST) ? left : code;
     }
     if (conclave_double_barrier_close_wait(barrier, CONCLAVE_FOREVER) == 0) {
@@ -268,74 +253,41 @@ static int run_double(struct barrier_wait *w)
     return code;
 }
 
-/* --- arguments ------------------------------------------------------------------------------------ */
+/* --- the command ---------------------------------------------------------------------------------- */
 
-static int barrier_check(const struct barrier_cli *cli, const char *verb)
+static int barrier_check(const struct barrier_cli *cli, enum barrier_verb verb)
 {
-    bool enter = strcmp(verb, "enter") == 0;
-    if (!enter && strcmp(verb, "set") != 0 && strcmp(verb, "wait") != 0 &&
-        strcmp(verb, "remove") != 0) {
-        return usage_error(&USAGE, "unknown verb \"%s\"", verb);
-    }
+    bool enter = verb == BARRIER_ENTER;
+    bool own = cli->count != 0 || cli->command != NULL || cli->round != NULL || cli->id != NULL ||
+               cli->late_pass || cli->allow_setuid;
     if (enter && (cli->count < 1 || cli->count > CONCLAVE_DOUBLE_BARRIER_MAX)) {
         return usage_error(&USAGE, "enter wants --count, a number from 1 to %d",
                            CONCLAVE_DOUBLE_BARRIER_MAX);
     }
-    if (!enter && (cli->count != 0 || cli->command != NULL || cli->round != NULL ||
-                   cli->id != NULL || cli->late_pass || cli->allow_setuid)) {
-        return usage_error(&USAGE, "%s wants PATH alone: the other options are for enter", verb);
-    }
-    if (cli->round != NULL && (cli->round[0] == '\0' || strchr(cli->round, '/') != NULL)) {
-        return usage_error(&USAGE, "--round wants a node's name, without \"/\"");
-    }
-    if (strcmp(cli->path, "/") == 0) {
-        return usage_error(&USAGE, "the barrier needs a node of its own, not \"/\"");
-    }
-    return path_check(&USAGE, cli->path);
+    const struct usage_rule rules[] = {
+        {!enter && own, "set, wait and remove want PATH alone: the other options are for enter"},
+        {cli->round != NULL && (cli->round[0] == '\0' || strchr(cli->round, '/') != NULL),
+         "--round wants a node's name, without \"/\""},
+        {strcmp(cli->path, "/") == 0, "the barrier needs a node of its own, not \"/\""},
+        {false, NULL},
+    };
+    int code = usage_check(&USAGE, rules);
+    return code == OPTIONS_GO_ON ? path_check(&USAGE, cli->path) : code;
 }
 
-static int barrier_run(struct barrier_wait *w, const char *verb)
+static int barrier_run(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
-    struct common_options common = w->cli->common;
-    common.timeout_ms = w->cli->connect_timeout_ms;
-    int code = connection_open_own(USAGE.name, &common, NULL, NULL, &w->client);
-    if (code != 0) {
-        return code;
-    }
-    int error = conclave_recipes_open(w->client, &w->recipes);
-    if (error != 0) {
-        code = fail(USAGE.name, NULL, error);
-    } else {
-        code = strcmp(verb, "enter") == 0 ? run_double(w) : run_plain(w, verb);
-    }
-    conclave_recipes_destroy(w->recipes);
-    connection_close(w->client);
-    return code;
-}
-
-/* Before there are threads. */
-static int barrier_prepare(struct barrier_wait *w, struct item_command_spec *spec)
-{
-    (void)sigprocmask(SIG_SETMASK, NULL, &w->mask);
-    if (waiter_init(&w->waiter, WAITER_END_SIGNALS, false) != 0) {
-        return fail(USAGE.name, NULL, CONCLAVE_EIO);
-    }
-    *spec = (struct item_command_spec){.command = USAGE.name,
-                                       .argv = w->cli->command,
-                                       .path = w->cli->path,
-                                       .variables = write_variables,
-                                       .mask = &w->mask,
-                                       .allow_setuid = w->cli->allow_setuid};
-    return w->cli->command != NULL ? item_command_init(&w->handler, spec) : 0;
+    struct barrier_wait *w = ctx;
+    return w->verb == BARRIER_ENTER ? run_double(w, recipes) : run_plain(w, recipes);
 }
 
 int command_barrier(int argc, char **argv)
 {
     struct barrier_cli cli = {
         .common = COMMON_OPTIONS_INIT, .connect_timeout_ms = 30000, .grace_ms = 3000};
-    struct barrier_wait w = {.cli = &cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
-    struct item_command_spec spec;
+    struct barrier_wait w = {.cli = &cli, .handler = ITEM_COMMAND_NONE};
     struct operands operands;
+    sigset_t mask;
     cli.common.timeout_ms = CONCLAVE_FOREVER;
     int code = options_parse(&USAGE, argc, argv, &cli, &operands);
     if (code != OPTIONS_GO_ON) {
@@ -343,15 +295,25 @@ int command_barrier(int argc, char **argv)
     }
     cli.path = operands.words[1];
     cli.command = operands.command;
-    code = barrier_check(&cli, operands.words[0]);
+    w.verb = (enum barrier_verb)operands.verb;
+    code = barrier_check(&cli, w.verb);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    code = barrier_prepare(&w, &spec);
+    struct common_options common = cli.common;
+    struct child_program program = {.command = USAGE.name,
+                                    .argv = cli.command,
+                                    .variables = barrier_variables,
+                                    .path = cli.path,
+                                    .mask = &mask,
+                                    .allow_setuid = cli.allow_setuid};
+    common.timeout_ms = cli.connect_timeout_ms;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask);
+    code = cli.command != NULL ? item_command_init(&w.handler, &program, false) : 0;
     if (code == 0) {
-        code = barrier_run(&w, operands.words[0]);
+        code = connection_run_waiting(USAGE.name, &common, &w.waiter, WAITER_END_SIGNALS,
+                                      barrier_run, &w);
     }
     item_command_finish(&w.handler);
-    waiter_finish(&w.waiter);
     return code;
 }

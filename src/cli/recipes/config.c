@@ -1,14 +1,11 @@
 /* conclave config: arguments and help; writing, and what the readers have acknowledged. */
 #include "cli/recipes/config.h"
 
-#include "base/buf.h"
-#include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/data_input.h"
+#include "cli/common/record.h"
 #include "cli/common/values.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,36 +16,37 @@ enum { FILES_MAX = 100 }; /* of one change */
 
 static const struct option_row ROWS[] = {
     {"tree", 0, OPTION_FLAG, FIELD(tree), NULL,
-     "get, watch: PATH and all below it, not its value alone. put: below PATH what each FILE holds, "
-     "under its last name or NAME, all in one change.",
-     NULL},
+     "get, watch: PATH and all nodes below it. put: one node below PATH for each FILE, named NAME or "
+     "like FILE, all in one change."},
     {"cache", 0, OPTION_STRING, FIELD(cache), "FILE",
-     "get, watch: keep the last state in FILE, and use it while no server is reached.", NULL},
+     "get, watch: keep the last state in FILE, and use it while no server is reached."},
     {"file", 0, OPTION_STRING, FIELD(file), "FILE",
-     "watch: put each state into FILE, by renaming a new one to it, before CMD runs. put: as "
-     "--data-file.",
-     NULL},
+     "watch: write each state into FILE, atomically, before CMD runs. put: as --data-file."},
     {"ack", 0, OPTION_STRING, FIELD(ack), "ID",
-     "watch: acknowledge each state under this name, with an error when CMD fails.", NULL},
+     "watch: acknowledge each state under this name, with an error when CMD fails."},
     {"ack-path", 0, OPTION_STRING, FIELD(ack_path), "PATH",
-     "watch, ack, status: where the acknowledgements stand; default PATH.acks.", NULL},
+     "watch, ack, status: node of the acknowledgements; default PATH.acks."},
     {"debounce", 0, OPTION_DURATION, FIELD(debounce_ms), "DURATION",
-     "watch: gather changes for so long before they are told. Default 0.", NULL},
+     "watch: gather changes for this time before they are reported. Default 0."},
     {"data-file", 0, OPTION_STRING, FIELD(data_file), "FILE",
-     "put: what FILE holds (\"-\": the input) instead of DATA.", NULL},
-    {"version", 0, OPTION_INTEGER, FIELD(version), "N", "put: only if the node has this version.",
-     NULL},
-    {"create", 0, OPTION_FLAG, FIELD(create), NULL, "put: only if there is no node yet.", NULL},
+     "put: take the value from FILE (\"-\": the input) instead of DATA."},
+    {"version", 0, OPTION_INTEGER, FIELD(version), "N", "put: only if the node has this version."},
+    {"create", 0, OPTION_FLAG, FIELD(create), NULL, "put: only if there is no node yet."},
     {"group", 0, OPTION_STRING, FIELD(group), "PATH",
-     "ack, status: of the members of this group, not of those who have acknowledged something.",
-     NULL},
-    {"at-least", 0, OPTION_INTEGER, FIELD(at_least), "N", "ack: of so many. Default 0.", NULL},
+     "ack, status: of the members of this group, and not of all that have acknowledged a state."},
+    {"at-least", 0, OPTION_INTEGER, FIELD(at_least), "N", "ack: by at least N readers. Default 0."},
     {"connect-timeout", 0, OPTION_DURATION, FIELD(connect_timeout_ms), "DURATION",
      "watch without --cache: give up, with exit code 69, when no server was reached in this time; "
-     "default 30s. Later losses of the connection are waited out.",
-     NULL},
-    ACL_ROW,
+     "default 30s. Later losses of the connection are waited out."},
+    OPTION_GROUP(ACL_ROWS, 0),
     {.name = NULL},
+};
+
+enum config_verb { CONFIG_GET, CONFIG_PUT, CONFIG_WATCH, CONFIG_ACK, CONFIG_STATUS };
+static const struct command_verb VERBS[] = {
+    [CONFIG_GET] = {"get", 1, 1, false},       [CONFIG_PUT] = {"put", 1, 1 + FILES_MAX, false},
+    [CONFIG_WATCH] = {"watch", 1, 1, true},    [CONFIG_ACK] = {"ack", 2, 2, false},
+    [CONFIG_STATUS] = {"status", 1, 1, false}, {.name = NULL},
 };
 
 const struct command_usage CONFIG_USAGE = {
@@ -60,51 +58,42 @@ const struct command_usage CONFIG_USAGE = {
     .about = "A configuration is the value of a node, or a whole branch.\n"
              "\n"
              "  get     prints it\n"
-             "  put     writes it, if nobody else wrote it meanwhile, and prints the new\n"
-             "          version and MZXID, the number of the change\n"
-             "  watch   prints each state and has CMD run for it, one after the other; of\n"
-             "          changes in quick succession the last counts. STALE and FRESH: the\n"
-             "          servers are not reached, or again\n"
-             "  ack     waits until all who acknowledge have applied the change MZXID, or\n"
-             "          one has refused: one stage of a roll-out\n"
-             "  status  prints what each has acknowledged",
+             "  put     writes it, unless another client wrote it meanwhile, and prints the\n"
+             "          new version and MZXID, the number of the change\n"
+             "  watch   prints each state and runs CMD for it, one after the other; of\n"
+             "          changes in quick succession only the last counts. STALE and FRESH:\n"
+             "          the connection to the servers is lost, or back\n"
+             "  ack     waits until all readers have applied the change MZXID, or one has\n"
+             "          refused it: one stage of a roll-out\n"
+             "  status  prints what each reader has acknowledged",
     .rows = ROWS,
+    .verbs = VERBS,
     .more =
         "CMD finds in its environment CONCLAVE_FILE (a file with the value; empty when there is "
         "no node; of a tree, lines of JSON), CONCLAVE_PATH, CONCLAVE_ZXID, CONCLAVE_MZXID and "
         "CONCLAVE_STALE (1: from the cache). If it does not end with 0, the state counts as "
-        "not applied: the cache keeps the one before, and the acknowledgement says so.\n"
+        "not applied: the cache keeps the previous one, and the acknowledgement says so.\n"
         "\n"
         "With --json: one object for each line.\n"
         "\n"
-        "Exit codes: 0; 1 no node, another version, or (ack) somebody refused; 69 no server, 75 "
+        "Exit codes: 0; 1 no node, another version, or (ack) a reader refused; 69 no server, 75 "
         "(ack) not all in time, 77 not permitted.\n",
     .client = true,
     .runs_command = true,
-    .operands_min = 2,
-    .operands_max = 2 + FILES_MAX,
 };
 
 /* --- put ------------------------------------------------------------------------------------ */
 
-/* Of several nodes there is no version. */
 static int put_print(const struct config_options *options,
                      const struct conclave_config_written *written)
 {
-    struct json j;
-    if (!options->common.json) {
-        if (!options->tree) {
-            printf("%" PRId32 "\t", written->version);
-        }
-        printf("%" PRId64 "\n", written->mzxid);
-        return 0;
+    struct record r;
+    record_begin(&r, options->common.json);
+    if (!options->tree) { /* several nodes have several versions */
+        record_int(&r, "version", written->version);
     }
-    json_line_begin(&j);
-    if (!options->tree) {
-        json_member_int(&j, "version", written->version);
-    }
-    json_member_int(&j, "mzxid", written->mzxid);
-    return json_line_print(&j, stdout);
+    record_int(&r, "mzxid", written->mzxid);
+    return record_print(&r);
 }
 
 static int config_put(struct conclave_recipes *recipes, const struct config_options *options,
@@ -140,7 +129,7 @@ static int config_put(struct conclave_recipes *recipes, const struct config_opti
 
 /* A file for a node below PATH. */
 struct tree_file {
-    char *path; /* heap */
+    char *path;
     struct buf data;
 };
 
@@ -208,21 +197,21 @@ static int config_put_tree(struct conclave_recipes *recipes, const struct config
 
 static int ack_print(bool as_json, const struct conclave_config_ack *ack)
 {
-    struct json j;
-    const char *state = !ack->acked ? "nothing" : conclave_errname(ack->error);
-    if (!as_json) {
-        printf("%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\n", ack->id, state, ack->zxid, ack->mzxid,
-               ack->why);
-        return 0;
+    struct record r;
+    const char *result = conclave_errname(ack->error);
+    record_begin(&r, as_json);
+    record_string(&r, "id", ack->id);
+    if (as_json) {
+        json_member_bool(&r.j, "acked", ack->acked);
     }
-    json_line_begin(&j);
-    json_member_string(&j, "id", ack->id);
-    json_member_bool(&j, "acked", ack->acked);
-    json_member_int(&j, "zxid", ack->zxid);
-    json_member_int(&j, "mzxid", ack->mzxid);
-    json_member_string(&j, "error", conclave_errname(ack->error));
-    json_member_string(&j, "why", ack->why);
-    return json_line_print(&j, stdout);
+    record_string(&r, NULL, ack->acked ? result : "nothing");
+    record_int(&r, "zxid", ack->zxid);
+    record_int(&r, "mzxid", ack->mzxid);
+    if (as_json) {
+        json_member_string(&r.j, "error", result);
+    }
+    record_string(&r, "why", ack->why);
+    return record_print(&r);
 }
 
 static int config_acks(struct conclave_recipes *recipes, const struct config_options *options,
@@ -246,7 +235,7 @@ static int config_acks(struct conclave_recipes *recipes, const struct config_opt
     conclave_config_acks_free(list, count);
     if (error == CONCLAVE_ECONFLICT || (error == CONCLAVE_ETIMEDOUT && list != NULL)) {
         fprintf(stderr, "conclave config: %s: %s\n", path,
-                error == CONCLAVE_ECONFLICT ? "somebody has not applied it" : "not all in time");
+                error == CONCLAVE_ECONFLICT ? "a reader has not applied it" : "not all in time");
         return error == CONCLAVE_ECONFLICT ? CLI_EXIT_FAILED : CLI_EXIT_TIMEOUT;
     }
     error = error == 0 ? printed : error;
@@ -261,54 +250,34 @@ struct config_call {
     int64_t zxid; /* of ack */
 };
 
-static int config_verb_run(struct conclave_recipes *recipes, void *ctx)
+static int config_verb_run(struct conclave_client *client, struct conclave_recipes *recipes,
+                           void *ctx)
 {
     const struct config_call *call = ctx;
-    if (call->operands->words[0][0] != 'p') {
+    if (call->operands->verb != CONFIG_PUT) {
         return config_acks(recipes, call->options, call->operands->words[1], call->zxid);
     }
     return call->options->tree ? config_put_tree(recipes, call->options, call->operands)
                                : config_put(recipes, call->options, call->operands);
 }
 
-/* What options_parse cannot know. */
-static int config_check(struct config_options *options, const struct operands *operands,
-                        int64_t *ret_zxid)
+static int config_check(const struct config_call *call)
 {
-    static const char *const words[] = {"get", "put", "watch", "ack", "status"};
-    static const int least[] = {2, 2, 2, 3, 2};
-    static const int most[] = {2, 3, 2, 3, 2};
-    const char *word = operands->words[0];
-    if (word[0] == 'p' && options->data_file == NULL) {
-        options->data_file = options->file;
-    }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i]) != 0) {
-            continue;
-        }
-        bool tree = word[0] == 'p' && options->tree;
-        if (tree && (operands->count < 3 || options->data_file != NULL || options->version >= 0)) {
-            return usage_error(&CONFIG_USAGE,
-                               "put --tree wants files, and neither --data-file nor --version");
-        }
-        if (operands->count < least[i] || (operands->count > most[i] && !tree)) {
-            return usage_error(&CONFIG_USAGE, "%s is given wrongly", word);
-        }
-        if (operands->command != NULL && word[0] != 'w') {
-            return usage_error(&CONFIG_USAGE, "only watch runs a command");
-        }
-        if (word[0] == 'p' && !tree && (operands->count == 3) == (options->data_file != NULL)) {
-            return usage_error(&CONFIG_USAGE, "put wants DATA or --file");
-        }
-        if (word[0] == 'p' && options->create && options->version >= 0) {
-            return usage_error(&CONFIG_USAGE, "--create and --version exclude each other");
-        }
-        if (word[0] == 'a' && !integer_parse(operands->words[2], 1, INT64_MAX, ret_zxid)) {
-            return usage_error(&CONFIG_USAGE, "ack wants the MZXID that put has printed");
-        }
-        return path_check(&CONFIG_USAGE, operands->words[1]);
-    }
-    return usage_error(&CONFIG_USAGE, "say get, put, watch, ack or status");
+    const struct config_options *o = call->options;
+    bool put = call->operands->verb == CONFIG_PUT;
+    int values = call->operands->count - 2;
+    const struct usage_rule rules[] = {
+        {put && o->tree && (values < 1 || o->data_file != NULL || o->version >= 0),
+         "put --tree wants files, and neither --data-file nor --version"},
+        {put && !o->tree && values > 1, "put wants one DATA"},
+        {put && !o->tree && (values == 1) == (o->data_file != NULL), "put wants DATA or --file"},
+        {put && o->create && o->version >= 0, "--create and --version exclude each other"},
+        {call->operands->verb == CONFIG_ACK && call->zxid == 0,
+         "ack wants the MZXID that put has printed"},
+        {false, NULL},
+    };
+    int code = usage_check(&CONFIG_USAGE, rules);
+    return code == OPTIONS_GO_ON ? path_check(&CONFIG_USAGE, call->operands->words[1]) : code;
 }
 
 int command_config(int argc, char **argv)
@@ -316,20 +285,26 @@ int command_config(int argc, char **argv)
     struct config_options options = {
         .common = COMMON_OPTIONS_INIT, .version = -1, .connect_timeout_ms = 30000};
     struct operands operands;
-    int64_t zxid = 0;
+    struct config_call call = {&options, &operands, 0};
     int code = options_parse(&CONFIG_USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = config_check(&options, &operands, &zxid);
-    }
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    if (operands.words[0][0] == 'g') {
-        code = config_get(&options, operands.words[1]);
-    } else if (operands.words[0][0] == 'w') {
-        code = config_watch(&options, operands.words[1], operands.command);
+    if (operands.verb == CONFIG_PUT && options.data_file == NULL) {
+        options.data_file = options.file;
+    }
+    if (operands.verb == CONFIG_ACK &&
+        !integer_parse(operands.words[2], 1, INT64_MAX, &call.zxid)) {
+        call.zxid = 0;
+    }
+    code = config_check(&call);
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    if (operands.verb == CONFIG_GET || operands.verb == CONFIG_WATCH) {
+        code = config_watch(&options, operands.words[1], operands.verb == CONFIG_GET,
+                            operands.command);
     } else {
-        struct config_call call = {&options, &operands, zxid};
         code = connection_run_recipes(CONFIG_USAGE.name, &options.common, config_verb_run, &call);
     }
     return output_end(CONFIG_USAGE.name, code);

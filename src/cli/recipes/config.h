@@ -25,13 +25,8 @@ struct config_options {
 
 extern const struct command_usage CONFIG_USAGE;
 
-/* One node as a line: path (of a tree) and data, or JSON with an event before it. */
-void config_print_node(const struct config_options *options,
-                       const struct conclave_config_state *state,
-                       const struct conclave_config_node *node, const char *event);
-
-/* get and watch. The exit code; errors were told. */
-int config_get(const struct config_options *options, const char *path);
-int config_watch(const struct config_options *options, const char *path, char *const *argv);
+/* get (once) and watch. The exit code; errors were told. */
+int config_watch(const struct config_options *options, const char *path, bool once,
+                 char *const *argv);
 
 #endif

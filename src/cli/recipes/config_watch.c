@@ -1,11 +1,9 @@
 #define _GNU_SOURCE /* mkostemp */
-/* conclave config watch and get: a configuration as it changes, for people, files and commands. */
+/* conclave config watch and get: prints each state of a configuration, writes it into a file, runs a command for it. */
 #include "cli/recipes/config.h"
 
 #include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/waiter.h"
 #include "cli/run/run_command.h"
 
 #include <errno.h>
@@ -32,7 +30,7 @@ struct config_watching {
 
 /* --- output ------------------------------------------------------------------------------- */
 
-void config_print_node(const struct config_options *options,
+static void node_print(const struct config_options *options,
                        const struct conclave_config_state *state,
                        const struct conclave_config_node *node, const char *event)
 {
@@ -64,11 +62,9 @@ void config_print_node(const struct config_options *options,
         json_member_int(&j, "mzxid", node->mzxid);
         json_data(&j, node->data, node->data_len);
     }
-    json_object_end(&j);
-    if (json_print(&j, stdout) != 0) {
+    if (json_line_print(&j, stdout) != 0) {
         clearerr(stdout); /* the next flush tells it */
     }
-    json_finish(&j);
 }
 
 /* --- the file for a command or a server ------------------------------------------------------- */
@@ -200,14 +196,13 @@ static int config_watch_on_change(struct conclave_config *config,
         return 0;
     }
     if (w->once && state->stale) {
-        fprintf(stderr,
-                "conclave config: the ensemble was not reached: this is what it was last\n");
+        fprintf(stderr, "conclave config: no server was reached: this is the last known state\n");
     }
     if (state->count == 0 && !w->once) {
-        config_print_node(w->options, state, NULL, "MISSING");
+        node_print(w->options, state, NULL, "MISSING");
     }
     for (size_t i = 0; i < state->count; i++) {
-        config_print_node(w->options, state, &state->nodes[i], event);
+        node_print(w->options, state, &state->nodes[i], event);
     }
     if (fflush(stdout) != 0) {
         waiter_end(&w->waiter, CONCLAVE_EIO);
@@ -225,7 +220,7 @@ static void on_stale(struct conclave_config *config, bool stale, void *ctx)
     struct config_watching *w = ctx;
     struct conclave_config_state state = {.stale = stale};
     if (!w->once) {
-        config_print_node(w->options, &state, NULL, stale ? "STALE" : "FRESH");
+        node_print(w->options, &state, NULL, stale ? "STALE" : "FRESH");
         (void)fflush(stdout);
     }
 }
@@ -239,9 +234,7 @@ static void on_file_error(struct conclave_config *config, int error, void *ctx)
 static void config_watch_on_closed(struct conclave_config *config, int why, void *ctx)
 {
     struct config_watching *w = ctx;
-    if (why != CONCLAVE_ECLOSED) {
-        waiter_end(&w->waiter, why);
-    }
+    waiter_end(&w->waiter, why);
 }
 
 static const struct conclave_config_callbacks CALLBACKS = {
@@ -284,64 +277,26 @@ static int watch_until_end(struct config_watching *w, struct conclave_recipes *r
     }
     error = conclave_config_close_wait(config, CONCLAVE_FOREVER);
     conclave_config_destroy(config);
-    error = waiter_error(&w->waiter) != 0 ? waiter_error(&w->waiter) : error;
-    if (error != 0) {
-        return fail(CONFIG_USAGE.name, w->path, error);
+    if (error == 0 && number == 0 && w->once && atomic_load(&w->present) != 1) {
+        error = atomic_load(&w->present) == -1 ? CONCLAVE_NO_NODE : CONCLAVE_ETIMEDOUT;
     }
-    if (number == 0 && w->once && atomic_load(&w->present) != 1) {
-        return fail(CONFIG_USAGE.name, w->path,
-                    atomic_load(&w->present) == -1 ? CONCLAVE_NO_NODE : CONCLAVE_ETIMEDOUT);
-    }
-    return number != 0 ? 128 + number : 0;
+    return wait_exit_code(&w->waiter, CONFIG_USAGE.name, w->path, error, number);
 }
 
-/* With a file to fall back on nobody waits for a server first. */
-static int connect(struct config_watching *w, struct conclave_client **ret)
+static int watch_run(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
-    const struct config_options *o = w->options;
-    struct common_options common = o->common;
-    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    if (!w->once) {
-        common.timeout_ms = o->connect_timeout_ms;
-    }
-    if (o->cache == NULL) {
-        return connection_open_own(CONFIG_USAGE.name, &common, NULL, NULL, ret);
-    }
-    int code = connection_create(CONFIG_USAGE.name, &common, &options, ret);
-    int error = code == 0 ? conclave_client_start(*ret) : 0;
-    if (error != 0) {
-        conclave_client_close(*ret, 0);
-        return fail(CONFIG_USAGE.name, NULL, error);
-    }
-    return code;
+    return watch_until_end(ctx, recipes);
 }
 
-static int config_watch_watching_run(struct config_watching *w)
+int config_watch(const struct config_options *options, const char *path, bool once,
+                 char *const *argv)
 {
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
-    if (waiter_init(&w->waiter, WAITER_END_SIGNALS, false) != 0) {
-        return fail(CONFIG_USAGE.name, NULL, CONCLAVE_EIO);
+    struct config_watching w = {.options = options, .path = path, .once = once, .argv = argv};
+    struct common_options common = options->common;
+    if (!once) {
+        common.timeout_ms = options->connect_timeout_ms;
     }
-    int code = connect(w, &client);
-    if (code == 0) {
-        int error = conclave_recipes_open(client, &recipes);
-        code = error != 0 ? fail(CONFIG_USAGE.name, NULL, error) : watch_until_end(w, recipes);
-        conclave_recipes_destroy(recipes);
-        connection_close(client);
-    }
-    waiter_finish(&w->waiter);
-    return code;
-}
-
-int config_get(const struct config_options *options, const char *path)
-{
-    struct config_watching w = {.options = options, .path = path, .once = true};
-    return config_watch_watching_run(&w);
-}
-
-int config_watch(const struct config_options *options, const char *path, char *const *argv)
-{
-    struct config_watching w = {.options = options, .path = path, .argv = argv};
-    return config_watch_watching_run(&w);
+    common.no_wait = options->cache != NULL; /* it falls back on the file */
+    return connection_run_waiting(CONFIG_USAGE.name, &common, &w.waiter, WAITER_END_SIGNALS,
+                                  watch_run, &w);
 }

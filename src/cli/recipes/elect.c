@@ -1,69 +1,60 @@
-/* conclave elect: arguments, help, and what it holds (hold_command.h); elect_list.c looks on. */
-#include "cli/recipes/elect.h"
-
-#include "cli/common/command.h"
-#include "cli/common/values.h"
+/* conclave elect: arguments, help, how to lead (hold_command.h), and --list and --watch. */
+#include "cli/common/record.h"
 #include "cli/recipes/hold_functions.h"
 
 #include <conclave/election.h>
 
-#include <stdio.h>
 #include <string.h>
 
-static const char *const ACK_CHOICES[] = {"exec", "fd", NULL};
-/* In the order of enum conclave_naming. */
-static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
+struct elect_options {
+    struct hold_options hold;
+    bool watch;
+    const char *data; /* may be NULL */
+    int64_t takeover_delay_ms;
+    int ack_on; /* 1: fd */
+    int naming; /* enum conclave_naming */
+};
 
 #define FIELD(name) offsetof(struct elect_options, name)
-#define TURN_FIELD(name) offsetof(struct elect_options, turn.name)
 
 static const struct option_row ROWS[] = {
-    {"once", 0, OPTION_NOT, TURN_FIELD(forever), NULL,
-     "End when CMD has ended, with its exit code. The default.", NULL},
-    {"forever", 0, OPTION_FLAG, TURN_FIELD(forever), NULL,
-     "Queue again when CMD has ended or the lead was lost. It goes to the end of the line, after a pause of 1s that grows to 30s while terms are short.",
-     NULL},
-    {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
-     "Give up after this time, with exit code 75. Default: wait forever. With --list: how long to wait for the answers; default 5s.",
-     NULL},
-    {"data", 0, OPTION_STRING, FIELD(data), "TEXT", "Text shown to the others, such as an address.",
-     NULL},
-    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
-     "Names of the nodes, to share PATH with other clients. native, the default: our own names; latch: those of Curator's LeaderLatch; lock: those of its InterProcessMutex and LeaderSelector; kazoo: those of kazoo's Lock and Election. With --watch: whose nodes count.",
-     NAMING_CHOICES},
+    {"once", 0, OPTION_NOT, FIELD(hold.forever), NULL,
+     "End when CMD has ended, with its exit code. The default."},
+    {"forever", 0, OPTION_FLAG, FIELD(hold.forever), NULL,
+     "Each time CMD has ended or the lead was lost, queue again at the end. A pause of 1s, which "
+     "grows to 30s while terms are short, comes before that."},
+    {"data", 0, OPTION_STRING, FIELD(data), "TEXT", "Data that others see, such as an address."},
+    OPTION_GROUP(NAMING_ROWS, FIELD(naming)),
     {"takeover-delay", 0, OPTION_DURATION, FIELD(takeover_delay_ms), "DURATION",
-     "Wait this long after an unclean end. Default 0.", NULL},
+     "Wait this long after a leader that did not step down cleanly. Default 0."},
     {"ack-on", 0, OPTION_CHOICE, FIELD(ack_on), "exec|fd",
-     "When to announce the leader as ready. exec, the default: as soon as CMD runs; fd: when CMD writes the line READY=1 to descriptor $CONCLAVE_READY_FD.",
-     ACK_CHOICES},
-    TURN_ROWS(TURN_FIELD),
-    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
-     "List the candidates in their order, the leader first.", NULL},
-    {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL, "Print the leader, and each change of leader.",
-     NULL},
+     "When to announce the leader as ready. exec, the default: as soon as CMD runs; fd: when CMD "
+     "writes the line READY=1 to descriptor $CONCLAVE_READY_FD."},
+    {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL,
+     "Print the leader, and each change of leader. Only nodes with the names of --naming count."},
+    OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
 };
 
 static const char ABOUT[] =
-    "Runs CMD only while this process is the elected leader on PATH: of all candidates exactly one "
-    "leads, in the order in which they came. When the leadership is lost, CMD and all that came "
-    "from it are ended before anybody else is elected, even if this process is stopped or "
-    "killed. CMD is executed directly, not by a shell.\n"
+    "Runs CMD only while this process leads on PATH. One of all candidates leads at a time, in the "
+    "order of their arrival. When this process loses the lead, CMD and all its descendants are ended "
+    "before another candidate is elected, even if this process is stopped or killed. CMD is executed "
+    "directly, not by a shell.\n"
     "\n"
-    "When CMD ends, what it left running is ended, too, and the leadership is given up before this "
-    "process ends. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to CMD; while "
-    "waiting, all but WINCH withdraw the candidacy.\n"
+    "When CMD ends, the processes that it left running are ended, too, and this process gives up the "
+    "lead before it ends. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to CMD. While "
+    "this process waits, all but WINCH withdraw the candidacy.\n"
     "\n"
-    "Without CMD: prints node and token and holds the leadership until its input ends or a signal "
-    "comes.";
+    "Without CMD: prints node and token and leads until its input ends or a signal comes.";
 
 static const char MORE[] =
     "CMD finds in its environment:\n"
-    "  CONCLAVE_TOKEN               fencing token of this term, decimal: larger than\n"
-    "                               all before; let what you write to refuse smaller\n"
+    "  CONCLAVE_TOKEN               fencing token of this term, decimal, larger than\n"
+    "                               all before: let the storage refuse smaller ones\n"
     "  CONCLAVE_PATH, _NODE, _ID    election, this candidate's node, its name\n"
     "  CONCLAVE_SESSION             session id, 0x...\n"
-    "  CONCLAVE_SESSION_TIMEOUT_MS  its timeout, as the server granted it\n"
+    "  CONCLAVE_SESSION_TIMEOUT_MS  session timeout that the server granted\n"
     "  CONCLAVE_LEASE_FD            descriptor: a byte or its end means: lost, stop\n"
     "  CONCLAVE_LEASE_SHM_FD        descriptor of a page to map read-only: offset 0\n"
     "                               u32 magic, 4 u32 state (1: leading), 8 u64\n"
@@ -72,18 +63,19 @@ static const char MORE[] =
     "  CONCLAVE_READY_FD            with --ack-on fd: write READY=1 and a newline\n"
     "  CONCLAVE_ROLE                leader\n"
     "\n"
-    "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
-    "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 CMD "
-    "ran as another user and could not be ended in time; 73 the "
-    "guardian failed; 75 not elected in time; 76 leadership lost and CMD ended; 77 not permitted. "
-    "--status-fd tells CMD's own 64 to 78 from these: its \"reason\" is one of exited, signaled, "
-    "lost, denied, exec-failed, timeout, signal, released, unreachable, guardian, error.\n"
+    "Exit codes: CMD's own; 128+n when signal n ended CMD, or came while this process waited; 126 "
+    "CMD cannot be executed, 127 it was not found; 64 wrong arguments; 69 cannot connect; 71 CMD ran "
+    "as another user and could not be ended in time; 73 the guardian failed; 75 not elected in time; "
+    "76 lead lost and CMD ended; 77 not permitted. CMD may use 64 to 78 itself: the \"reason\" of "
+    "--status-fd tells which it is: exited, signaled, lost, denied, exec-failed, timeout, signal, "
+    "released, unreachable, guardian or error.\n"
     "\n"
-    "--list prints titles, then a candidate per line: role, node, token, id, tabs between. --watch prints a "
-    "leader per line: \"leader\" (elected) or \"ready\" (and announced), node, token, id; or "
-    "\"none\". Both know --json. The session timeout must be at least three ticks of the server.\n";
+    "--list prints titles, then a candidate per line: role, node, token, id, with tabs between. "
+    "--watch prints a leader per line: \"leader\" (elected) or \"ready\" (and announced), node, "
+    "token, id; or \"none\". Both know --json. The session timeout must be at least three ticks of "
+    "the server.\n";
 
-const struct command_usage ELECT_USAGE = {
+static const struct command_usage USAGE = {
     .name = "elect",
     .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]",
                                    "--list PATH", "--watch PATH", NULL},
@@ -92,8 +84,7 @@ const struct command_usage ELECT_USAGE = {
     .more = MORE,
     .client = true,
     .runs_command = true,
-    .operands_min = 1,
-    .operands_max = 1,
+    .operands = {1, 1},
 };
 
 /* --- leading ---------------------------------------------------------------------------------- */
@@ -121,7 +112,7 @@ static int elect_start(struct hold *r, void **ret_holding)
     options.id = r->options->id;
     options.data = own->data;
     options.data_len = own->data != NULL ? strlen(own->data) : 0;
-    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.lease.grace_ms = hold_lease_grace_ms(r);
     options.ack = r->options->command == NULL;
     options.requeue = false;
     options.takeover_delay_ms = own->takeover_delay_ms;
@@ -138,68 +129,147 @@ static int elect_ack(void *holding)
     return conclave_election_ack(holding);
 }
 
-static void elect_tell_timeout(const struct hold *r)
-{
-    char timeout[DURATION_TEXT_MAX];
-    fprintf(stderr,
-            "conclave elect: %s: not elected within %s; see who leads with \"conclave elect --list "
-            "%s\"\n",
-            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
-            r->options->path);
-}
-
 static const struct hold_kind LEADING = {
-    .thing = "election",
     .role = "leader",
     .lost = "leadership lost",
     .withdrawn = "the candidacy is withdrawn",
+    .late = "not elected",
+    .see = "who leads",
     .start = elect_start,
     HOLD_FUNCTIONS_OF(election),
     .ack = elect_ack,
-    .tell_timeout = elect_tell_timeout,
 };
+
+/* --- list and watch --------------------------------------------------------------------------- */
+
+static void participant_put(struct record *r, const struct conclave_participant *p)
+{
+    record_string(r, "node", p->node);
+    record_int(r, "token", p->token.czxid);
+    record_string(r, "id", p->id);
+    if (r->json) {
+        json_data(&r->j, p->data_len > 0 ? p->data : NULL, p->data_len);
+        json_member_hex(&r->j, "session", p->session_id);
+    }
+}
+
+static int participants_print(const struct elect_options *options,
+                              const struct conclave_participant *list, size_t count)
+{
+    struct record r;
+    record_begin(&r, options->hold.common.json);
+    record_path(&r, options->hold.path);
+    record_list_begin(&r, "participants", count, "ROLE\tNODE\tTOKEN\tID");
+    for (size_t i = 0; i < count; i++) {
+        record_row_begin(&r);
+        record_string(&r, "role", i == 0 ? "leader" : "waiting");
+        participant_put(&r, &list[i]);
+        record_row_end(&r);
+    }
+    record_list_end(&r);
+    return record_print(&r);
+}
+
+static int elect_list(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
+{
+    const struct elect_options *options = ctx;
+    struct conclave_participant *list = NULL;
+    size_t count = 0;
+    int error = conclave_election_participants(recipes, options->hold.path,
+                                               hold_answer_ms(&options->hold), &list, &count);
+    if (error == CONCLAVE_NO_NODE) {
+        error = 0; /* the node comes with the first candidate, and may go with the last */
+    }
+    error = error == 0 ? participants_print(options, list, count) : error;
+    conclave_participants_free(list, count);
+    return error == 0 ? 0 : fail(USAGE.name, options->hold.path, error);
+}
+
+struct elect_watch {
+    const struct elect_options *options;
+    struct waiter waiter;
+};
+
+static void on_leader(struct conclave_election *election, const struct conclave_participant *leader,
+                      bool acked, void *ctx)
+{
+    struct elect_watch *w = ctx;
+    struct record r;
+    record_begin(&r, w->options->hold.common.json);
+    record_string(&r, "event", leader == NULL ? "none" : acked ? "ready" : "leader");
+    if (leader != NULL) {
+        participant_put(&r, leader);
+    }
+    waiter_end(&w->waiter, record_print(&r));
+}
+
+static void elect_watch_on_closed(struct conclave_election *election, int why, void *ctx)
+{
+    struct elect_watch *w = ctx;
+    waiter_end(&w->waiter, why);
+}
+
+static int elect_watch_run(struct conclave_client *client, struct conclave_recipes *recipes,
+                           void *ctx)
+{
+    struct elect_watch *w = ctx;
+    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
+    struct conclave_election_callbacks callbacks = {.on_leader = on_leader,
+                                                    .on_closed = elect_watch_on_closed};
+    struct conclave_election *election;
+    int number = 0;
+    options.path = w->options->hold.path;
+    options.naming = (enum conclave_naming)w->options->naming;
+    options.observe_only = true;
+    int error = conclave_election_open(recipes, &options, &callbacks, w, &election);
+    if (error == 0) {
+        number = waiter_wait_end(&w->waiter);
+        error = conclave_election_close_wait(election, CONCLAVE_FOREVER);
+        conclave_election_destroy(election);
+    }
+    return wait_exit_code(&w->waiter, USAGE.name, options.path, error, number);
+}
+
+static int elect_watch(const struct elect_options *options)
+{
+    struct common_options common = options->hold.common;
+    struct elect_watch w = {.options = options};
+    common.timeout_ms = options->hold.connect_timeout_ms;
+    return connection_run_waiting(USAGE.name, &common, &w.waiter, WAITER_END_SIGNALS,
+                                  elect_watch_run, &w);
+}
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-static int elect_check(const struct elect_options *options)
+static int elect_check(const struct elect_options *o)
 {
-    const struct hold_options *turn = &options->turn;
-    if (options->list && options->watch) {
-        return usage_error(&ELECT_USAGE, "give --list or --watch, not both");
-    }
-    if ((options->list || options->watch) && turn->command != NULL) {
-        return usage_error(&ELECT_USAGE, "--list and --watch run no command");
-    }
-    if (turn->forever && turn->command == NULL) {
-        return usage_error(&ELECT_USAGE, "--forever wants a command behind \"--\"");
-    }
-    if (turn->ready_fd && turn->command == NULL) {
-        return usage_error(&ELECT_USAGE, "--ack-on fd wants a command behind \"--\"");
-    }
-    return OPTIONS_GO_ON;
+    bool command = o->hold.command != NULL;
+    const struct usage_rule rules[] = {
+        {o->hold.list && o->watch, "give --list or --watch, not both"},
+        {o->watch && command, "--watch runs no command"},
+        {o->hold.forever && !command, "--forever wants a command behind \"--\""},
+        {o->hold.ready_fd && !command, "--ack-on fd wants a command behind \"--\""},
+        {false, NULL},
+    };
+    return usage_check(&USAGE, rules);
 }
 
 int command_elect(int argc, char **argv)
 {
-    struct elect_options options = {.turn = TURN_OPTIONS_INIT};
+    struct elect_options o = {.hold = HOLD_OPTIONS_INIT};
     struct operands operands;
-    int code = options_parse(&ELECT_USAGE, argc, argv, &options, &operands);
-    if (code != OPTIONS_GO_ON) {
-        return code;
-    }
-    options.turn.usage = &ELECT_USAGE;
-    options.turn.kind = &LEADING;
-    options.turn.own = &options;
-    options.turn.ready_fd = options.ack_on == 1;
-    code = hold_options_finish(&options.turn, &operands);
+    int code = options_parse(&USAGE, argc, argv, &o, &operands);
     if (code == OPTIONS_GO_ON) {
-        code = elect_check(&options);
+        o.hold.ready_fd = o.ack_on == 1;
+        code = hold_options_finish(&o.hold, &USAGE, &LEADING, &o, &operands);
+    }
+    if (code == OPTIONS_GO_ON) {
+        code = elect_check(&o);
     }
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    if (options.list) {
-        return elect_list(&options);
-    }
-    return options.watch ? elect_watch(&options) : hold_run(&options.turn);
+    return o.watch       ? elect_watch(&o)
+           : o.hold.list ? hold_look(&o.hold, elect_list, &o)
+                         : hold_run(&o.hold);
 }

@@ -4,15 +4,11 @@
 #define CLI_RECIPES_QUEUE_H
 
 #include "cli/common/connection.h"
-#include "cli/common/options.h"
 
 #include <conclave/queue.h>
 
-#define QUEUE_COMMAND "queue"
-
 struct queue_cli {
     struct common_options common; /* timeout_ms: CONCLAVE_FOREVER by default */
-    const struct command_usage *usage;
     const char *path;
     const char *data; /* of put; the name of requeue; may be NULL */
     char *const *command;
@@ -29,30 +25,23 @@ struct queue_cli {
     bool allow_setuid;
 };
 
-/* A connection with its queue. */
-struct queue_session {
-    struct conclave_client *client;
-    struct conclave_recipes *recipes;
-    struct conclave_queue *queue;
-};
+extern const struct command_usage QUEUE_USAGE;
 
-/* 0, or the exit code after the error was told. */
-int queue_session_open(struct queue_session *session, const struct queue_cli *cli,
-                       const struct conclave_queue_callbacks *callbacks, void *ctx);
-void queue_session_close(struct queue_session *session);
+enum queue_verb { QUEUE_PUT, QUEUE_TAKE, QUEUE_PEEK, QUEUE_LIST, QUEUE_DEAD, QUEUE_REQUEUE };
 
-/* An item as an object on a line of its own. 0 or CONCLAVE_EIO. */
-int queue_item_json(const char *name, int priority, int attempt, const void *data, size_t len);
+/* Opens the queue. 0, or the exit code after the error was told. Closing waits for what is still to be given back, as long
+ * as the session lives. */
+int queue_cli_open(const struct queue_cli *cli, struct conclave_recipes *recipes,
+                   const struct conclave_queue_callbacks *callbacks, void *ctx,
+                   struct conclave_queue **ret);
+void queue_cli_close(struct conclave_queue *queue);
 
-/* The bytes as they are. 0 or CONCLAVE_EIO. */
-int queue_item_print(const void *data, size_t len);
+/* An item: its bytes as they are, or with --json an object. 0, CONCLAVE_ENOMEM or CONCLAVE_EIO. */
+int queue_item_print(const struct queue_cli *cli, const char *name, int priority, int attempt,
+                     const void *data, size_t len);
 
 /* Each runs to its end and gives the exit code. */
-int queue_cli_put(const struct queue_cli *cli);
 int queue_cli_take(const struct queue_cli *cli);
-int queue_cli_peek(const struct queue_cli *cli);
-int queue_cli_list(const struct queue_cli *cli);
-int queue_cli_dead(const struct queue_cli *cli);
-int queue_cli_requeue(const struct queue_cli *cli);
+int queue_cli_look(const struct queue_cli *cli, enum queue_verb verb); /* all but take */
 
 #endif

@@ -1,117 +1,63 @@
 /* conclave queue put, peek, list, dead, requeue. */
-#include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/data_input.h"
-#include "cli/common/node_output.h"
+#include "cli/common/record.h"
 #include "cli/recipes/queue.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { ANSWER_TIMEOUT_MS = 5000 };
 
-int queue_session_open(struct queue_session *s, const struct queue_cli *cli,
-                       const struct conclave_queue_callbacks *callbacks, void *ctx)
+int queue_cli_open(const struct queue_cli *cli, struct conclave_recipes *recipes,
+                   const struct conclave_queue_callbacks *callbacks, void *ctx,
+                   struct conclave_queue **ret)
 {
-    struct common_options common = cli->common;
     struct conclave_queue_options options = CONCLAVE_QUEUE_OPTIONS_INIT;
-    memset(s, 0, sizeof *s);
-    common.timeout_ms = cli->connect_timeout_ms;
-    int code = connection_open_own(QUEUE_COMMAND, &common, NULL, NULL, &s->client);
-    if (code != 0) {
-        return code;
-    }
     options.path = cli->path;
     options.id = cli->id;
     options.max_items = cli->max_items;
     options.max_attempts = (int)cli->max_attempts;
     options.at_most_once = cli->at_most_once;
-    int error = conclave_recipes_open(s->client, &s->recipes);
-    if (error == 0) {
-        error = conclave_queue_open(s->recipes, &options, callbacks, ctx, &s->queue);
-    }
-    if (error != 0) {
-        code = fail(QUEUE_COMMAND, cli->path, error);
-        queue_session_close(s);
-    }
-    return code;
+    int error = conclave_queue_open(recipes, &options, callbacks, ctx, ret);
+    return error == 0 ? 0 : fail(QUEUE_USAGE.name, cli->path, error);
 }
 
-void queue_session_close(struct queue_session *s)
+void queue_cli_close(struct conclave_queue *queue)
 {
-    if (s->queue != NULL) {
-        /* What is still to be given back is waited for as long as the session lives. */
-        if (conclave_queue_close_wait(s->queue, CONCLAVE_FOREVER) == 0) {
-            conclave_queue_destroy(s->queue);
-        }
+    if (conclave_queue_close_wait(queue, CONCLAVE_FOREVER) == 0) {
+        conclave_queue_destroy(queue);
     }
-    conclave_recipes_destroy(s->recipes);
-    connection_close(s->client);
 }
+
+/* One call of the command. */
+struct queue_look {
+    const struct queue_cli *cli;
+    enum queue_verb verb;
+    struct slice data; /* of put */
+};
 
 static int64_t answer_timeout(const struct queue_cli *cli)
 {
     return cli->common.timeout_ms == CONCLAVE_FOREVER ? ANSWER_TIMEOUT_MS : cli->common.timeout_ms;
 }
 
-/* --- put ---------------------------------------------------------------------------------- */
+/* --- printing ------------------------------------------------------------------------------ */
 
 static int name_print(const struct queue_cli *cli, const char *name)
 {
+    struct record r;
+    record_begin(&r, cli->common.json);
+    record_string(&r, "name", name);
+    return record_print(&r);
+}
+
+int queue_item_print(const struct queue_cli *cli, const char *name, int priority, int attempt,
+                     const void *data, size_t len)
+{
     struct json j;
     if (!cli->common.json) {
-        return puts(name) >= 0 && fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
+        bool all = len == 0 || fwrite(data, 1, len, stdout) == len;
+        return all && fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
     }
-    json_line_begin(&j);
-    json_member_string(&j, "name", name);
-    return json_line_print(&j, stdout);
-}
-
-static int put_data(const struct queue_cli *cli, struct slice data)
-{
-    struct queue_session s;
-    char name[CONCLAVE_QUEUE_NAME_MAX] = "";
-    int code = queue_session_open(&s, cli, NULL, NULL);
-    if (code != 0) {
-        return code;
-    }
-    int error = conclave_queue_put(s.queue, (int)cli->priority, data.data, data.len,
-                                   cli->common.timeout_ms, name);
-    if (error == 0) {
-        error = name_print(cli, name);
-    }
-    if (error == CONCLAVE_EBUSY || error == CONCLAVE_ETIMEDOUT) {
-        fprintf(stderr, "conclave %s: %s: no room, or no answer, in the time given\n",
-                QUEUE_COMMAND, cli->path);
-        code = CLI_EXIT_TIMEOUT;
-    } else if (error != 0) {
-        code = fail(QUEUE_COMMAND, cli->path, error);
-    }
-    queue_session_close(&s);
-    return code;
-}
-
-int queue_cli_put(const struct queue_cli *cli)
-{
-    if (cli->data != NULL) {
-        return put_data(cli, slice_str(cli->data));
-    }
-    struct buf data;
-    buf_init(&data, DATA_INPUT_MAX);
-    int code = data_read(QUEUE_COMMAND, cli->file != NULL ? cli->file : "-", &data);
-    if (code == 0) {
-        code = put_data(cli, buf_slice(&data));
-    }
-    buf_finish(&data);
-    return code;
-}
-
-/* --- looking ------------------------------------------------------------------------------- */
-
-int queue_item_json(const char *name, int priority, int attempt, const void *data, size_t len)
-{
-    struct json j;
     json_line_begin(&j);
     json_member_string(&j, "name", name);
     json_member_int(&j, "priority", priority);
@@ -120,97 +66,124 @@ int queue_item_json(const char *name, int priority, int attempt, const void *dat
     return json_line_print(&j, stdout);
 }
 
-int queue_item_print(const void *data, size_t len)
-{
-    bool all = len == 0 || fwrite(data, 1, len, stdout) == len;
-    return all && fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
-}
-
 static int entry_print(const struct queue_cli *cli, const struct conclave_queue_entry *e)
 {
-    struct json j;
-    if (!cli->common.json) {
-        int n = printf("%s\t%d\t%zu\t%s\n", e->name, e->attempts, e->data_len,
-                       e->session_id != 0 ? e->holder : "-");
-        return n < 0 ? CONCLAVE_EIO : 0;
+    struct record r;
+    bool held = e->session_id != 0;
+    record_begin(&r, cli->common.json);
+    record_string(&r, "name", e->name);
+    if (r.json) {
+        json_member_int(&r.j, "priority", e->priority);
     }
-    json_line_begin(&j);
-    json_member_string(&j, "name", e->name);
-    json_member_int(&j, "priority", e->priority);
-    json_member_int(&j, "attempts", e->attempts);
-    json_member_uint(&j, "bytes", e->data_len);
-    json_member_int(&j, "created_ms", e->ctime_ms);
-    if (e->session_id != 0) {
-        json_member_string(&j, "holder", e->holder);
-        json_member_hex(&j, "session", e->session_id);
+    record_int(&r, "attempts", e->attempts);
+    record_int(&r, "bytes", (int64_t)e->data_len);
+    if (r.json) {
+        json_member_int(&r.j, "created_ms", e->ctime_ms);
     }
-    return json_line_print(&j, stdout);
+    record_string(&r, held ? "holder" : NULL, held ? e->holder : "-");
+    if (r.json && held) {
+        json_member_hex(&r.j, "session", e->session_id);
+    }
+    return record_print(&r);
 }
 
-static int list_part(const struct queue_cli *cli, enum conclave_queue_part part)
+/* --- the verbs ----------------------------------------------------------------------------- */
+
+static int put(const struct queue_look *look, struct conclave_queue *queue)
 {
-    struct queue_session s;
+    const struct queue_cli *cli = look->cli;
+    char name[CONCLAVE_QUEUE_NAME_MAX] = "";
+    int error = conclave_queue_put(queue, (int)cli->priority, look->data.data, look->data.len,
+                                   cli->common.timeout_ms, name);
+    return error == 0 ? name_print(cli, name) : error;
+}
+
+static int list(const struct queue_cli *cli, struct conclave_queue *queue,
+                enum conclave_queue_part part)
+{
     struct conclave_queue_entry *list = NULL;
     size_t count = 0;
-    int code = queue_session_open(&s, cli, NULL, NULL);
-    if (code != 0) {
-        return code;
-    }
-    int error = conclave_queue_list(s.queue, part, (size_t)cli->number, false, answer_timeout(cli),
+    int error = conclave_queue_list(queue, part, (size_t)cli->number, false, answer_timeout(cli),
                                     &list, &count);
     output_titles(&cli->common, count, "NAME\tATTEMPTS\tBYTES\tHOLDER");
     for (size_t i = 0; i < count && error == 0; i++) {
         error = entry_print(cli, &list[i]);
     }
     conclave_queue_entries_free(list, count);
-    code = error != 0 ? fail(QUEUE_COMMAND, cli->path, error) : 0;
-    queue_session_close(&s);
-    return output_end(QUEUE_COMMAND, code);
+    return error;
 }
 
-int queue_cli_list(const struct queue_cli *cli)
+static int peek(const struct queue_cli *cli, struct conclave_queue *queue)
 {
-    return list_part(cli, CONCLAVE_QUEUE_ITEMS);
-}
-
-int queue_cli_dead(const struct queue_cli *cli)
-{
-    return list_part(cli, CONCLAVE_QUEUE_DEAD);
-}
-
-int queue_cli_peek(const struct queue_cli *cli)
-{
-    struct queue_session s;
-    struct conclave_queue_entry *list = NULL;
+    struct conclave_queue_entry *e = NULL;
     size_t count = 0;
-    int code = queue_session_open(&s, cli, NULL, NULL);
+    int error =
+        conclave_queue_list(queue, CONCLAVE_QUEUE_ITEMS, 1, true, answer_timeout(cli), &e, &count);
+    if (error == 0) {
+        error = count == 0 ? CONCLAVE_EEMPTY
+                           : queue_item_print(cli, e->name, e->priority, e->attempts, e->data,
+                                              e->data_len);
+    }
+    conclave_queue_entries_free(e, count);
+    return error;
+}
+
+static int verb_run(const struct queue_look *look, struct conclave_queue *queue)
+{
+    const struct queue_cli *cli = look->cli;
+    switch (look->verb) {
+    case QUEUE_PUT:
+        return put(look, queue);
+    case QUEUE_PEEK:
+        return peek(cli, queue);
+    case QUEUE_REQUEUE:
+        return conclave_queue_requeue(queue, cli->data, answer_timeout(cli));
+    default:
+        return list(cli, queue,
+                    look->verb == QUEUE_DEAD ? CONCLAVE_QUEUE_DEAD : CONCLAVE_QUEUE_ITEMS);
+    }
+}
+
+static int look_run(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
+{
+    const struct queue_look *look = ctx;
+    const struct queue_cli *cli = look->cli;
+    struct conclave_queue *queue;
+    int code = queue_cli_open(cli, recipes, NULL, NULL, &queue);
     if (code != 0) {
         return code;
     }
-    int error = conclave_queue_list(s.queue, CONCLAVE_QUEUE_ITEMS, 1, true, answer_timeout(cli),
-                                    &list, &count);
-    if (error == 0 && count == 0) {
-        error = CONCLAVE_EEMPTY;
-    } else if (error == 0) {
-        error = cli->common.json ? queue_item_json(list[0].name, list[0].priority, list[0].attempts,
-                                                   list[0].data, list[0].data_len)
-                                 : queue_item_print(list[0].data, list[0].data_len);
+    int error = verb_run(look, queue);
+    if (look->verb == QUEUE_PUT && (error == CONCLAVE_EBUSY || error == CONCLAVE_ETIMEDOUT)) {
+        fprintf(stderr, "conclave %s: %s: no room, or no answer, in the time given\n",
+                QUEUE_USAGE.name, cli->path);
+        code = CLI_EXIT_TIMEOUT;
+    } else if (error != 0) {
+        code = fail(QUEUE_USAGE.name, look->verb == QUEUE_REQUEUE ? cli->data : cli->path, error);
     }
-    conclave_queue_entries_free(list, count);
-    code = error != 0 ? fail(QUEUE_COMMAND, cli->path, error) : 0;
-    queue_session_close(&s);
+    queue_cli_close(queue);
     return code;
 }
 
-int queue_cli_requeue(const struct queue_cli *cli)
+int queue_cli_look(const struct queue_cli *cli, enum queue_verb verb)
 {
-    struct queue_session s;
-    int code = queue_session_open(&s, cli, NULL, NULL);
-    if (code != 0) {
-        return code;
+    struct common_options common = cli->common;
+    struct queue_look look = {.cli = cli, .verb = verb};
+    struct buf data;
+    int code = 0;
+    common.timeout_ms = cli->connect_timeout_ms;
+    buf_init(&data, DATA_INPUT_MAX);
+    if (verb == QUEUE_PUT) {
+        if (cli->data != NULL) {
+            buf_append_str(&data, cli->data);
+        } else {
+            code = data_read(QUEUE_USAGE.name, cli->file != NULL ? cli->file : "-", &data);
+        }
+        look.data = buf_slice(&data);
     }
-    int error = conclave_queue_requeue(s.queue, cli->data, answer_timeout(cli));
-    code = error != 0 ? fail(QUEUE_COMMAND, cli->data, error) : 0;
-    queue_session_close(&s);
-    return code;
+    if (code == 0) {
+        code = connection_run_recipes(QUEUE_USAGE.name, &common, look_run, &look);
+    }
+    buf_finish(&data);
+    return output_end(QUEUE_USAGE.name, code);
 }

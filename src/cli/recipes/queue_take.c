@@ -1,7 +1,6 @@
 /* conclave queue take: one item, or with --follow one after the other; each printed, or given to a
- * command. Waiting is in the main thread, for signals and for word of the queue's callbacks. */
+ * command. The main thread waits for signals and for the queue's callbacks. */
 #include "base/buf.h"
-#include "cli/common/command.h"
 #include "cli/recipes/queue.h"
 #include "cli/run/grace.h"
 #include "cli/run/item_command.h"
@@ -9,7 +8,6 @@
 #include <conclave/error.h>
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 enum {
@@ -20,11 +18,11 @@ enum {
 
 struct taking {
     const struct queue_cli *cli;
-    struct queue_session session;
+    struct conclave_client *client;
+    struct conclave_queue *queue;
     struct waiter waiter;
     struct item_command handler;
-    bool broken;   /* its guardian is gone: nothing can be run any more */
-    sigset_t mask; /* of before the waiter */
+    bool broken; /* its guardian is gone: nothing can be run any more */
     struct conclave_item *item;
     atomic_int error;
     atomic_bool answered;
@@ -54,14 +52,14 @@ static int take_next(struct taking *t)
     t->item = NULL;
     atomic_store(&t->answered, false);
     atomic_store(&t->lost, false);
-    int error = conclave_queue_take_async(t->session.queue, t->cli->common.timeout_ms, on_taken, t);
+    int error = conclave_queue_take_async(t->queue, t->cli->common.timeout_ms, on_taken, t);
     if (error != 0) {
-        return fail(QUEUE_COMMAND, t->cli->path, error);
+        return fail(QUEUE_USAGE.name, t->cli->path, error);
     }
     while (!atomic_load(&t->answered)) {
         enum waiter_event event = waiter_wait(&t->waiter, -1, -1, &number);
         if (event == WAITER_SIGNAL) {
-            conclave_queue_close(t->session.queue); /* ends the take */
+            conclave_queue_close(t->queue); /* ends the take */
         }
     }
     error = atomic_load(&t->error);
@@ -71,10 +69,10 @@ static int take_next(struct taking *t)
     }
     if (error == CONCLAVE_EEMPTY || error == CONCLAVE_ETIMEDOUT) {
         fprintf(stderr, "conclave %s: %s: no item was free within %" PRId64 " ms (--timeout)\n",
-                QUEUE_COMMAND, t->cli->path, t->cli->common.timeout_ms);
+                QUEUE_USAGE.name, t->cli->path, t->cli->common.timeout_ms);
         return CLI_EXIT_TIMEOUT;
     }
-    return error == 0 ? 0 : fail(QUEUE_COMMAND, t->cli->path, error);
+    return error == 0 ? 0 : fail(QUEUE_USAGE.name, t->cli->path, error);
 }
 
 /* Ends what was taken: acknowledged, or given back. The exit code that follows from it. */
@@ -85,30 +83,30 @@ static int queue_take_settle(struct taking *t, bool ack, int code)
     conclave_item_free(t->item);
     if (error == CONCLAVE_ELOST) {
         fprintf(stderr, "conclave %s: %s: the claim was lost: the item is handed out again\n",
-                QUEUE_COMMAND, t->cli->path);
+                QUEUE_USAGE.name, t->cli->path);
         return CLI_EXIT_LOST;
     }
-    return error == 0 ? code : fail(QUEUE_COMMAND, t->cli->path, error);
+    return error == 0 ? code : fail(QUEUE_USAGE.name, t->cli->path, error);
 }
 
 static int print_item(struct taking *t)
 {
     size_t len;
     const void *data = conclave_item_data(t->item, &len);
-    int error = t->cli->common.json
-                    ? queue_item_json(conclave_item_name(t->item), conclave_item_priority(t->item),
-                                      conclave_item_attempt(t->item), data, len)
-                    : queue_item_print(data, len);
-    int code = error == 0 ? 0 : fail(QUEUE_COMMAND, NULL, error);
+    int error =
+        queue_item_print(t->cli, conclave_item_name(t->item), conclave_item_priority(t->item),
+                         conclave_item_attempt(t->item), data, len);
+    int code = error == 0 ? 0 : fail(QUEUE_USAGE.name, NULL, error);
     return queue_take_settle(t, error == 0, code);
 }
 
-static void write_variables(const struct child_spec *spec, struct buf *out)
+static void queue_variables(const struct child_spec *spec, struct buf *out)
 {
     const struct child_term *term = spec->term;
-    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
+    const char *path = spec->program->path;
+    buf_printf(out, "CONCLAVE_PATH=%s%c", path, 0);
     buf_printf(out, "CONCLAVE_NODE=%s%c", term->node, 0);
-    buf_printf(out, "CONCLAVE_CLAIM=%s.claims/%s%c", spec->path, term->node, 0);
+    buf_printf(out, "CONCLAVE_CLAIM=%s.claims/%s%c", path, term->node, 0);
     buf_printf(out, "CONCLAVE_ATTEMPT=%d%c", term->attempt, 0);
     buf_printf(out, "CONCLAVE_PRIORITY=%d%c", term->priority, 0);
     if (!term->unleased) {
@@ -126,13 +124,13 @@ static int64_t claim_until_ns(const void *item)
 static int find_grace(const struct taking *t, struct child_term *term)
 {
     struct conclave_session session;
-    conclave_client_session(t->session.client, &session);
+    conclave_client_session(t->client, &session);
     term->session_timeout_ms = session.timeout_ms;
     if (t->cli->at_most_once) {
         term->grace_ms = t->cli->grace_ms >= 0 ? t->cli->grace_ms : UNLEASED_GRACE_MS;
         return 0;
     }
-    return grace_fit(t->cli->usage, t->cli->grace_ms, session.timeout_ms, &term->grace_ms)
+    return grace_fit(&QUEUE_USAGE, t->cli->grace_ms, session.timeout_ms, &term->grace_ms)
                ? 0
                : CLI_EXIT_USAGE;
 }
@@ -160,7 +158,7 @@ static int run_item(struct taking *t, int *ret_signal)
         return queue_take_settle(t, false, end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN);
     }
     if (error != 0) {
-        return queue_take_settle(t, false, fail(QUEUE_COMMAND, t->cli->command[0], error));
+        return queue_take_settle(t, false, fail(QUEUE_USAGE.name, t->cli->command[0], error));
     }
     *ret_signal = end.signal;
     if (end.denied) {
@@ -170,7 +168,7 @@ static int run_item(struct taking *t, int *ret_signal)
     }
     if (end.lost) {
         conclave_item_free(t->item);
-        fprintf(stderr, "conclave %s: %s: the claim was lost, %s was ended\n", QUEUE_COMMAND,
+        fprintf(stderr, "conclave %s: %s: the claim was lost, %s was ended\n", QUEUE_USAGE.name,
                 t->cli->path, t->cli->command[0]);
         return CLI_EXIT_LOST;
     }
@@ -195,39 +193,40 @@ static int take_all(struct taking *t)
     return number != 0 && t->cli->follow ? 128 + number : code;
 }
 
-/* Before there are threads. */
-static int queue_take_prepare(struct taking *t, struct item_command_spec *spec)
+static int take_run(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
-    (void)sigprocmask(SIG_SETMASK, NULL, &t->mask);
-    if (waiter_init(&t->waiter, WAITER_END_SIGNALS, false) != 0) {
-        return fail(QUEUE_COMMAND, NULL, CONCLAVE_EIO);
+    static const struct conclave_queue_callbacks callbacks = {.on_lost = on_lost};
+    struct taking *t = ctx;
+    struct child_term term = {0};
+    int code = queue_cli_open(t->cli, recipes, &callbacks, t, &t->queue);
+    if (code != 0) {
+        return code;
     }
-    *spec = (struct item_command_spec){.command = QUEUE_COMMAND,
-                                       .argv = t->cli->command,
-                                       .path = t->cli->path,
-                                       .variables = write_variables,
-                                       .input = true,
-                                       .mask = &t->mask,
-                                       .allow_setuid = t->cli->allow_setuid};
-    return t->cli->command != NULL ? item_command_init(&t->handler, spec) : 0;
+    t->client = client;
+    code = t->cli->command != NULL ? find_grace(t, &term) : 0; /* before it takes anything */
+    code = code == 0 ? take_all(t) : code;
+    queue_cli_close(t->queue);
+    return code;
 }
 
 int queue_cli_take(const struct queue_cli *cli)
 {
-    struct conclave_queue_callbacks callbacks = {.on_lost = on_lost};
-    struct taking t = {.cli = cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
-    struct item_command_spec spec;
-    struct child_term term = {0};
-    int code = queue_take_prepare(&t, &spec);
+    struct common_options common = cli->common;
+    struct taking t = {.cli = cli, .handler = ITEM_COMMAND_NONE};
+    sigset_t mask;
+    struct child_program program = {.command = QUEUE_USAGE.name,
+                                    .argv = cli->command,
+                                    .variables = queue_variables,
+                                    .path = cli->path,
+                                    .mask = &mask,
+                                    .allow_setuid = cli->allow_setuid};
+    common.timeout_ms = cli->connect_timeout_ms;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask);
+    int code = cli->command != NULL ? item_command_init(&t.handler, &program, true) : 0;
     if (code == 0) {
-        code = queue_session_open(&t.session, cli, &callbacks, &t);
-    }
-    if (code == 0) {
-        code = cli->command != NULL ? find_grace(&t, &term) : 0; /* before it takes anything */
-        code = code == 0 ? take_all(&t) : code;
-        queue_session_close(&t.session);
+        code = connection_run_waiting(QUEUE_USAGE.name, &common, &t.waiter, WAITER_END_SIGNALS,
+                                      take_run, &t);
     }
     item_command_finish(&t.handler);
-    waiter_finish(&t.waiter);
     return code;
 }

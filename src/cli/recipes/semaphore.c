@@ -1,5 +1,4 @@
-/* conclave semaphore: arguments, help, and what it holds (hold_command.h). */
-#include "cli/common/command.h"
+/* conclave semaphore: arguments, help, and how to hold a place of a semaphore (hold_command.h). */
 #include "cli/common/values.h"
 #include "cli/recipes/acquire.h"
 #include "cli/recipes/hold_functions.h"
@@ -10,41 +9,37 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ANSWER_TIMEOUT_MS = 5000 };
-
 struct semaphore_options {
-    struct acquire_options acquire;
+    struct hold_options hold;
     int64_t permits;
 };
 
 #define FIELD(name) offsetof(struct semaphore_options, name)
-#define TURN_FIELD(name) offsetof(struct semaphore_options, acquire.turn.name)
 
 static const struct option_row ROWS[] = {
     {"permits", 'n', OPTION_INTEGER, FIELD(permits), "N",
-     "How many may hold it at a time; required. All give the same number, or the others are refused with exit code 78.",
-     NULL},
-    ACQUIRE_ROWS("no place is free"),
-    TURN_ROWS(TURN_FIELD),
+     "Number of places; required. All contenders give the same number, or the others are refused "
+     "with exit code 78."},
+    OPTION_GROUP(ACQUIRE_ROWS, FIELD(hold)),
+    OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
 };
 
 static const char ABOUT[] =
-    "Runs CMD only while this process has one of the N places of the semaphore on PATH. They are "
-    "given in the order in which the contenders came. When the place is lost, CMD and all that came "
-    "from it are ended before anybody else gets it, even if this process is stopped or killed. CMD "
-    "is executed directly, not by a shell.\n"
+    "Runs CMD only while this process has one of the N places of the semaphore on PATH. Contenders "
+    "get places in the order of their arrival. When the place is lost, CMD and all its descendants "
+    "are ended before another contender gets it, even if this process is stopped or killed. CMD is "
+    "executed directly, not by a shell.\n"
     "\n"
-    "N stands in the data of PATH, from the first contender on; when the last one has left, the "
-    "server removes PATH after a while, and N with it.\n"
+    "The first contender writes N into the data of PATH. When the last one has left, the server "
+    "removes PATH after a while, and N with it.\n"
     "\n"
-    "Without CMD: prints node and token and holds the place until its input ends or a signal "
-    "comes. Signals, environment and exit codes are those of \"conclave lock\"; CONCLAVE_ROLE is "
-    "holder.";
+    "Without CMD: prints node and token and holds the place until its input ends or a signal comes. "
+    "Signals, environment and exit codes are those of \"conclave lock\"; CONCLAVE_ROLE is holder.";
 
 static const char MORE[] =
-    "--list prints titles, then a line for each: role, node, token, since when it has been there, id, tabs "
-    "between; with --json an object, with the number of places.\n"
+    "--list prints titles, then a line for each contender: role, node, token, time of its arrival, "
+    "id, with tabs between; with --json an object, with the number of places.\n"
     "\n"
     "Exit codes: as of \"conclave lock\", and 78 when the semaphore has another N.\n";
 
@@ -57,8 +52,7 @@ static const struct command_usage USAGE = {
     .more = MORE,
     .client = true,
     .runs_command = true,
-    .operands_min = 1,
-    .operands_max = 1,
+    .operands = {1, 1},
 };
 
 /* --- holding ---------------------------------------------------------------------------------- */
@@ -68,11 +62,8 @@ HOLD_FUNCTIONS(semaphore)
 static void semaphore_on_acquired(struct conclave_semaphore *semaphore, int error,
                                   struct conclave_token token, void *ctx)
 {
-    if (error == 0) {
-        hold_granted(ctx, token.czxid, conclave_semaphore_lease_until_ns(semaphore));
-    } else {
-        hold_failed(ctx, error);
-    }
+    hold_answered(ctx, error, token.czxid,
+                  error == 0 ? conclave_semaphore_lease_until_ns(semaphore) : 0);
 }
 
 static int semaphore_start(struct hold *r, void **ret_holding)
@@ -85,27 +76,21 @@ static int semaphore_start(struct hold *r, void **ret_holding)
     options.path = r->options->path;
     options.id = r->options->id;
     options.permits = (int32_t)own->permits;
-    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.lease.grace_ms = hold_lease_grace_ms(r);
     int error = conclave_semaphore_open(r->recipes, &options, &callbacks, r, &semaphore);
     if (error != 0) {
         return error;
     }
     *ret_holding = semaphore;
-    int64_t timeout =
-        own->acquire.try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
-    error = conclave_semaphore_acquire_async(semaphore, timeout, semaphore_on_acquired, r);
+    error =
+        conclave_semaphore_acquire_async(semaphore, hold_acquire_ms(r), semaphore_on_acquired, r);
     if (error != 0) {
         hold_failed(r, error); /* the handle has to be closed */
     }
     return 0;
 }
 
-static void semaphore_tell_timeout(const struct hold *r)
-{
-    acquire_tell_timeout(r, "no place is free", "no place got", "who holds them");
-}
-
-/* With another number than the semaphore has: names both. */
+/* Of a semaphore with another number of places: names both numbers. */
 static int semaphore_tell_failure(const struct hold *r, int error)
 {
     const struct semaphore_options *own = r->options->own;
@@ -113,13 +98,13 @@ static int semaphore_tell_failure(const struct hold *r, int error)
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     struct conclave_reply *reply = NULL;
     int64_t places = 0;
-    op.timeout_ms = ANSWER_TIMEOUT_MS;
+    char text[24] = "";
+    op.timeout_ms = HOLD_ANSWER_TIMEOUT_MS;
     if (error != CONCLAVE_ECONFLICT || conclave_call(r->client, &op, &reply) != 0 ||
         reply->data_len == 0) {
         conclave_reply_free(reply);
         return fail(r->options->usage->name, path, error);
     }
-    char text[24] = "";
     memcpy(text, reply->data, reply->data_len < sizeof text ? reply->data_len : sizeof text - 1);
     conclave_reply_free(reply);
     if (integer_parse(text, 1, INT32_MAX, &places)) {
@@ -137,13 +122,14 @@ static int semaphore_tell_failure(const struct hold *r, int error)
 }
 
 static const struct hold_kind PLACE = {
-    .thing = "semaphore",
     .role = "holder",
     .lost = "place lost",
     .withdrawn = "the place is given back",
+    .busy = "no place is free",
+    .late = "no place became free",
+    .see = "who holds them",
     .start = semaphore_start,
     HOLD_FUNCTIONS_OF(semaphore),
-    .tell_timeout = semaphore_tell_timeout,
     .tell_failure = semaphore_tell_failure,
 };
 
@@ -151,14 +137,14 @@ static const struct hold_kind PLACE = {
 
 int command_semaphore(int argc, char **argv)
 {
-    struct semaphore_options options = {.acquire.turn = TURN_OPTIONS_INIT};
+    struct semaphore_options o = {.hold = HOLD_OPTIONS_INIT};
     struct operands operands;
-    int code = options_parse(&USAGE, argc, argv, &options, &operands);
+    int code = options_parse(&USAGE, argc, argv, &o, &operands);
     if (code == OPTIONS_GO_ON) {
-        code = acquire_finish(&options.acquire, &USAGE, &PLACE, &operands);
+        code = hold_options_finish(&o.hold, &USAGE, &PLACE, &o, &operands);
     }
-    if (code == OPTIONS_GO_ON && !options.acquire.list && options.permits < 1) {
-        code = usage_error(&USAGE, "-n wants how many may hold it, 1 or more");
+    if (code == OPTIONS_GO_ON && !o.hold.list && o.permits < 1) {
+        code = usage_error(&USAGE, "-n wants the number of places, 1 or more");
     }
-    return code != OPTIONS_GO_ON ? code : acquire_run(&options.acquire, true);
+    return code != OPTIONS_GO_ON ? code : acquire_run(&o.hold, true);
 }

@@ -1,5 +1,4 @@
-/* Environment, fork and exec of the child. Never through a shell: the words are given to execvp
- * as they are. */
+/* Environment, fork and exec of the child; never through a shell. */
 #define _GNU_SOURCE /* execvpe, pipe2, environ */
 #include "cli/run/child.h"
 
@@ -20,15 +19,15 @@
 
 /* --- environment ------------------------------------------------------------------------------ */
 
-void child_variables_of_turn(const struct child_spec *spec, struct buf *out)
+void child_variables_of_holder(const struct child_spec *spec, struct buf *out)
 {
+    const struct child_program *p = spec->program;
     const struct child_term *term = spec->term;
-    const char *slash = strcmp(spec->path, "/") == 0 ? "" : "/";
-    buf_printf(out, "CONCLAVE_ROLE=%s%c", spec->role, 0);
-    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
-    buf_printf(out, "CONCLAVE_NODE=%s%s%s%c", spec->path, slash, term->node, 0);
+    buf_printf(out, "CONCLAVE_ROLE=%s%c", p->role, 0);
+    buf_printf(out, "CONCLAVE_PATH=%s%c", p->path, 0);
+    buf_printf(out, "CONCLAVE_NODE=%s/%s%c", p->path, term->node, 0);
     buf_printf(out, "CONCLAVE_TOKEN=%" PRId64 "%c", term->token, 0);
-    buf_printf(out, "CONCLAVE_ID=%s%c", spec->id, 0);
+    buf_printf(out, "CONCLAVE_ID=%s%c", p->id, 0);
     buf_printf(out, "CONCLAVE_SESSION=0x%" PRIx64 "%c", (uint64_t)term->session_id, 0);
     buf_printf(out, "CONCLAVE_SESSION_TIMEOUT_MS=%" PRId64 "%c", term->session_timeout_ms, 0);
     buf_printf(out, "CONCLAVE_LEASE_FD=%d%c", spec->lease_fd, 0);
@@ -76,7 +75,7 @@ static char **environment_create(const struct child_spec *spec, struct buf *bloc
         count++;
     }
     char **envp = calloc(count + CHILD_VARIABLES_MAX + 1, sizeof *envp);
-    spec->variables(spec, block);
+    spec->program->variables(spec, block);
     if (envp == NULL || !buf_ok(block)) {
         free(envp);
         return NULL;
@@ -101,39 +100,51 @@ static void keep_over_exec(int fd)
     }
 }
 
+int child_exit_code(int status)
+{
+    return WIFSIGNALED(status) ? CHILD_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 int child_exec_exit_code(int errno_value)
 {
     return errno_value == ENOENT || errno_value == ENOTDIR ? 127 : 126;
+}
+
+int child_tell_exec_failure(const struct child_program *program, int errno_value)
+{
+    fprintf(stderr, "conclave %s: cannot execute %s: %s\n", program->command, program->argv[0],
+            strerror(errno_value));
+    return child_exec_exit_code(errno_value);
 }
 
 /* In the child, with all signals blocked. parent: of the fork. */
 static _Noreturn void child_run(const struct child_spec *spec, char **envp, pid_t parent,
                                 int exec_fd)
 {
-    int failure;
+    const struct child_program *p = spec->program;
     setpgid(0, 0);
-    if (spec->tty_fd >= 0) {
-        tcsetpgrp(spec->tty_fd, getpid());
+    if (p->tty_fd >= 0) {
+        tcsetpgrp(p->tty_fd, getpid());
     }
     /* The parent may have ended before it was asked for. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(126);
     }
-    if (spec->input_fd >= 0 &&
-        (lseek(spec->input_fd, 0, SEEK_SET) != 0 || dup2(spec->input_fd, STDIN_FILENO) < 0)) {
+    if (p->input_fd >= 0 &&
+        (lseek(p->input_fd, 0, SEEK_SET) != 0 || dup2(p->input_fd, STDIN_FILENO) < 0)) {
         _exit(126);
     }
     /* A child of another user could not be signalled, and exec would clear the signal above. */
-    if (!spec->allow_setuid && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    if (!p->allow_setuid && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         _exit(126);
     }
     signal(SIGPIPE, SIG_DFL);
     keep_over_exec(spec->lease_fd);
     keep_over_exec(spec->page_fd);
     keep_over_exec(spec->ready_fd);
-    sigprocmask(SIG_SETMASK, spec->mask, NULL);
-    execvpe(spec->argv[0], spec->argv, envp);
-    failure = errno;
+    sigprocmask(SIG_SETMASK, p->mask, NULL);
+    execvpe(p->argv[0], p->argv, envp);
+    int failure = errno;
     ssize_t written = write(exec_fd, &failure, sizeof failure);
     (void)written;
     _exit(child_exec_exit_code(failure));
@@ -189,8 +200,9 @@ static bool file_changes_user(const char *path, bool *ret_found)
                           ((st.st_mode & S_ISGID) != 0 && st.st_gid != getegid()));
 }
 
-bool child_changes_user(const char *command, const char *file)
+bool child_changes_user(const struct child_program *program)
 {
+    const char *file = program->argv[0];
     char path[PATH_MAX];
     const char *folders = getenv("PATH");
     bool found = false;
@@ -213,7 +225,7 @@ bool child_changes_user(const char *command, const char *file)
             "conclave %s: %s is a setuid or setgid file: it would run as another user, and this "
             "process could not end it in time; run conclave itself as that user, or accept two "
             "holders at once with --allow-setuid\n",
-            command, path);
+            program->command, path);
     }
     return changes;
 }

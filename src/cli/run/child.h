@@ -1,9 +1,8 @@
 /*
- * The command that `conclave elect`, `lock`, `semaphore`, `queue take` or `barrier enter` runs: its environment, its start, and the end of all that came
- * from it.
+ * The command that `conclave elect`, `lock`, `semaphore`, `switch`, `queue take` or `barrier enter` runs: its environment,
+ * its start, and the end of all its descendants.
  *
- * What runs between fork and exec is async-signal-safe, so that it may be started from a process
- * with threads.
+ * Only async-signal-safe functions run between fork and exec, so a process with threads may start it.
  */
 #ifndef CLI_RUN_CHILD_H
 #define CLI_RUN_CHILD_H
@@ -31,27 +30,36 @@ struct child_term {
     int priority;
 };
 
-struct child_spec {
+struct child_spec;
+
+/* What is run, the same for each term; lives as long as whoever runs it. */
+struct child_program {
+    const char *command; /* of ours, for messages: "elect" */
     char *const *argv;
     /* Its own variables, "NAME=value" with a NUL behind each, CHILD_VARIABLES_MAX at most. */
     void (*variables)(const struct child_spec *spec, struct buf *out);
-    const char *role; /* "leader" */
-    const char *path; /* of the election or lock */
-    const char *id;   /* of the contender */
-    const struct child_term *term;
-    int lease_fd;         /* read end of the lease pipe */
-    int page_fd;          /* memfd of the lease page */
-    int ready_fd;         /* write end of the ready pipe, -1: none */
+    const char *path;     /* of the election, lock, queue or barrier */
+    const char *role;     /* "leader"; of child_variables_of_holder */
+    const char *id;       /* of the contender; the same */
     int tty_fd;           /* terminal whose foreground it gets, -1: none */
     int input_fd;         /* file that is its input from the beginning on, -1: it inherits one */
     const sigset_t *mask; /* signals blocked in the child, as the user's shell left them */
     bool allow_setuid;    /* exec may change its user; else PR_SET_NO_NEW_PRIVS prevents that */
 };
 
+/* One start of it. */
+struct child_spec {
+    const struct child_program *program;
+    const struct child_term *term;
+    int lease_fd; /* read end of the lease pipe */
+    int page_fd;  /* memfd of the lease page */
+    int ready_fd; /* write end of the ready pipe, -1: none */
+};
+
 enum { CHILD_VARIABLES_MAX = 11 };
 
-/* The variables of who leads or holds. */
-void child_variables_of_turn(const struct child_spec *spec, struct buf *out);
+/* The variables of a leader or holder. */
+void child_variables_of_holder(const struct child_spec *spec, struct buf *out);
 
 /* Starts it as leader of a process group of its own, to be killed when the calling thread ends.
  * ret_exec_fd becomes readable: end of file when it was executed, an int (errno) when it was
@@ -59,14 +67,20 @@ void child_variables_of_turn(const struct child_spec *spec, struct buf *out);
  * process, no descriptor). */
 int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd) CONCLAVE_MUST_USE;
 
-enum { CHILD_EXIT_REFUSED = 126 };
+enum { CHILD_EXIT_REFUSED = 126, CHILD_EXIT_SIGNAL = 128 };
+
+/* Of a wait status: the exit code, 128 + n after signal n. */
+int child_exit_code(int status);
 
 /* 127 for a command that was not found, 126 for one that cannot be executed. */
 int child_exec_exit_code(int errno_value);
 
-/* Whether execvp(file) would change the user or the group: PATH leads to a setuid or setgid file of
- * another owner. Then an error is printed for conclave's `command`. */
-bool child_changes_user(const char *command, const char *file);
+/* That exit code, after an error was printed. */
+int child_tell_exec_failure(const struct child_program *program, int errno_value);
+
+/* Whether execvp would change the user or the group: PATH leads to a setuid or setgid file of another owner. Then an error
+ * is printed. */
+bool child_changes_user(const struct child_program *program);
 
 /* Prints that the system refuses to let this process end `pid`, and what to do. */
 void child_tell_denied(const char *command, pid_t pid);

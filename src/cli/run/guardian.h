@@ -26,7 +26,9 @@ struct guardian {
     pthread_t thread; /* when pid is 0 */
 };
 
-/* spec lives as long as the guardian. 0, CONCLAVE_EIO. */
+/* To be called before there are threads: blocks SIGCHLD, and makes this process the parent of a killed guardian's orphans.
+ * Refuses programs that would change the user. spec lives as long as the guardian. 0, or the exit code after the error was
+ * told; then there is nothing to finish. */
 int guardian_start(struct guardian *g, const struct supervisor_spec *spec) CONCLAVE_MUST_USE;
 
 /* Waits until nothing of the child is left, then for the guardian's end. */
@@ -35,13 +37,13 @@ void guardian_finish(struct guardian *g);
 /* From any thread. A guardian that is gone is learned from guardian_read. */
 void guardian_send(struct guardian *g, const struct supervisor_request *request);
 
-/* Its child should be gone and it says nothing: kills the child's process group from here, and wakes
- * the guardian should somebody have stopped it. */
-void guardian_help(const struct guardian *g, pid_t group);
+/* To be called again and again after it was asked to end the child by kill_at_ns: once it is late, kills the child's process
+ * group from here, and wakes the guardian in case somebody has stopped it. group 0: none. */
+void guardian_help(const struct guardian *g, pid_t group, int64_t kill_at_ns);
 
-/* For a guardian that is gone, with which the kernel has killed the child: kills the rest of the child's process group
- * and returns when the group is empty. false: the system refused the kill for a time; the function printed that. */
-bool guardian_kill_group(const struct guardian *g, pid_t group);
+/* For a guardian that is gone, with which the kernel has killed the child: prints that, kills the rest of the child's
+ * process group (0: none) and returns when the group is empty. False: the system refused the kill for a time. */
+bool guardian_bury(const struct guardian *g, pid_t group);
 
 /* Never waits. 1 and a report; 0: none now; CONCLAVE_ECLOSED: the guardian is gone. */
 int guardian_read(struct guardian *g, struct supervisor_report *ret);

@@ -1,25 +1,19 @@
 /*
- * The child as the main thread sees it: asked for and ended by the guardian
- * (guardian.h), which reports. Should the guardian be late or gone, the process group is killed
- * from here.
+ * The child as the main thread sees it: the guardian (guardian.h) starts and ends it, and reports. When the guardian is
+ * late or gone, this process kills the process group.
  */
 #include "cli/run/hold_command.h"
 
-#include "base/clock.h"
-#include "cli/common/command.h"
-
-#include <errno.h>
+#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define KILL_SLACK_MS 50 /* that the guardian has to do its work before we help */
 
 void hold_child_begin(struct hold *r)
 {
     struct supervisor_request start = {.ask = SUPERVISOR_START};
     struct conclave_session session;
+    assert(r->phase == HOLD_HELD && r->child == 0 && r->token != 0);
     conclave_client_session(r->client, &session);
     start.term.token = r->token;
     start.term.session_id = session.id;
@@ -57,56 +51,52 @@ static void announce(struct hold *r)
 
 static void child_ended(struct hold *r, const struct supervisor_report *report)
 {
-    int status = report->value;
-    bool died = WIFSIGNALED(status);
-    int code = died ? TURN_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    const struct hold_options *o = r->options;
+    int code = child_exit_code(report->value);
+    int died_of = WIFSIGNALED(report->value) ? WTERMSIG(report->value) : 0;
     bool never = r->child == 0 && r->exec_errno == 0;
-    /* Whoever stands by again does so, too, when its command was killed after the lease's end: it was
-     * fenced while it stood still. */
-    bool over = r->options->lasting && r->holding != NULL &&
-                r->options->kind->lease_until_ns(r->holding) == 0;
+    /* A term that was lost is also followed by the next one when its command was killed after the end of the lease: it
+     * was fenced while this process was stopped. */
+    bool over = o->lasting && r->holding != NULL && o->kind->lease_until_ns(r->holding) == 0;
     bool lost = report->lost || over || hold_news_read(r).revoked;
+    assert(o->command != NULL);
     hold_child_is_gone(r);
     if (r->exec_errno != 0) {
-        code = child_exec_exit_code(r->exec_errno);
-        fprintf(stderr, "conclave %s: cannot execute %s: %s\n", r->options->usage->name,
-                r->options->command[0], strerror(r->exec_errno));
         r->withdraw = true; /* it would not be better the next time */
-        hold_leave(r, "exec-failed", code, -1);
+        hold_leave(r, "exec-failed", child_tell_exec_failure(&r->supervisor.program, r->exec_errno),
+                   -1);
     } else if (report->denied) {
         fprintf(
             stderr,
             "conclave %s: %s: the command has ended, but could not be killed when it had to end: "
             "others may have held it at the same time\n",
-            r->options->usage->name, r->options->path);
+            o->usage->name, o->path);
         r->withdraw = true; /* it would not be better the next time */
         hold_leave(r, "denied", CLI_EXIT_DENIED, code);
     } else if (lost) {
-        fprintf(stderr, "conclave %s: %s: %s%s\n", r->options->usage->name, r->options->path,
-                r->options->kind->lost,
+        fprintf(stderr, "conclave %s: %s: %s%s\n", o->usage->name, o->path, o->kind->lost,
                 never ? " before the command was started" : ", the command was ended");
         hold_lost(r, never ? -1 : code);
     } else {
         /* Ctrl-C goes to the child, which has the terminal, and means the whole. */
-        bool keyboard = r->supervisor.tty_fd >= 0 && died &&
-                        (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
-        bool hung_up = r->hangup && died && WTERMSIG(status) == SIGHUP;
-        r->withdraw = r->withdraw || keyboard || hung_up;
-        hold_leave(r, died ? "signaled" : "exited", code, code);
+        bool keyboard =
+            r->supervisor.program.tty_fd >= 0 && (died_of == SIGINT || died_of == SIGQUIT);
+        r->withdraw = r->withdraw || keyboard || (r->hangup && died_of == SIGHUP);
+        hold_leave(r, died_of != 0 ? "signaled" : "exited", code, code);
     }
 }
 
 void hold_job_stop(struct hold *r)
 {
-    if (r->supervisor.tty_fd >= 0) {
-        tcsetpgrp(r->supervisor.tty_fd, getpgrp());
+    if (r->supervisor.program.tty_fd >= 0) {
+        tcsetpgrp(r->supervisor.program.tty_fd, getpgrp());
     }
     kill(getpid(), SIGSTOP);
 }
 
 void hold_job_continue(struct hold *r)
 {
-    int tty = r->supervisor.tty_fd;
+    int tty = r->supervisor.program.tty_fd;
     if (r->child != 0 && tty >= 0 && tcgetpgrp(tty) == getpgrp()) {
         tcsetpgrp(tty, r->child);
     }
@@ -116,9 +106,7 @@ void hold_job_continue(struct hold *r)
 /* The guardian was killed: the kernel has killed the child with it; its group is left to us. */
 static void guardian_died(struct hold *r)
 {
-    fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
-            r->options->usage->name);
-    bool denied = r->child != 0 && !guardian_kill_group(&r->guardian, r->child);
+    bool denied = !guardian_bury(&r->guardian, r->child);
     pthread_mutex_lock(&r->lock);
     guardian_finish(&r->guardian);
     r->doubtful = true;
@@ -136,7 +124,7 @@ void hold_guardian_news(struct hold *r)
         switch (report.news) {
         case SUPERVISOR_STARTED:
             r->child = report.value;
-            if (!r->options->ready_fd && r->phase == TURN_HOLDING) {
+            if (!r->options->ready_fd && r->phase == HOLD_HELD) {
                 announce(r);
             }
             break;
@@ -144,7 +132,7 @@ void hold_guardian_news(struct hold *r)
             r->exec_errno = report.value;
             break;
         case SUPERVISOR_READY:
-            if (r->phase == TURN_HOLDING) {
+            if (r->phase == HOLD_HELD) {
                 announce(r);
             }
             break;
@@ -158,13 +146,5 @@ void hold_guardian_news(struct hold *r)
     }
     if (got != 0) {
         guardian_died(r);
-    }
-}
-
-void hold_child_force(struct hold *r, const struct hold_news *news)
-{
-    int64_t late = clock_monotonic_ns(clock_system()) - news->kill_at_ns;
-    if (news->revoked && r->child != 0 && late > KILL_SLACK_MS * INT64_C(1000000)) {
-        guardian_help(&r->guardian, r->child);
     }
 }

@@ -9,29 +9,26 @@
 #ifndef CLI_RUN_HOLD_COMMAND_H
 #define CLI_RUN_HOLD_COMMAND_H
 
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/options.h"
-#include "cli/common/waiter.h"
 #include "cli/run/guardian.h"
 
 #include <conclave/recipes.h>
 
 #include <signal.h>
 
-#define TURN_EXIT_SIGNAL 128 /* plus the signal's number */
-
-#define TURN_ID_MAX 256
+#define HOLD_ID_MAX 256
 
 struct hold;
 
 /* What is held: leadership, a lock, one place of a semaphore. Functions of the library; holding is
  * what start made. */
 struct hold_kind {
-    const char *thing;     /* "election" */
     const char *role;      /* CONCLAVE_ROLE */
     const char *lost;      /* "leadership lost" */
     const char *withdrawn; /* "the candidacy is withdrawn" */
+    const char *busy;      /* "held by another": why not now (--try); NULL: it knows no --try */
+    const char *late;      /* "not elected", with "within TIME" behind it */
+    const char *see;       /* "who leads": what --list shows */
     /* Queues up: *ret_holding, whose callbacks call hold_granted and its kin. 0 or why not. */
     int (*start)(struct hold *r, void **ret_holding);
     /* Gives up what it has or waits for; hold_closed follows. */
@@ -40,8 +37,6 @@ struct hold_kind {
     int64_t (*lease_until_ns)(const void *holding);
     void (*node)(const void *holding, char *buf, size_t len);
     int (*ack)(void *holding); /* the command is ready; NULL: nobody is told */
-    /* It did not get it in time: says so. */
-    void (*tell_timeout)(const struct hold *r);
     /* It failed: says why, as fail does. NULL: fail itself. */
     int (*tell_failure)(const struct hold *r, int error);
     /* Before the recipes go, after destroy: ends what start made beside the handle. False: it cannot be
@@ -59,6 +54,8 @@ struct hold_options {
     const char *path;
     char *const *command; /* NULL: hold it without a command */
     const char *id;       /* never NULL after hold_options_finish */
+    bool list;            /* --list: looks only */
+    bool try;             /* --try: now or not at all */
     bool forever;
     /* a term that was lost is followed by waiting for the next, with the same handle */
     bool lasting;
@@ -72,65 +69,23 @@ struct hold_options {
     int kill_signal;
     int64_t status_fd;    /* -1: none */
     int64_t timeout_exit; /* exit code when it did not get it in time */
-    char id_space[TURN_ID_MAX];
+    char id_space[HOLD_ID_MAX];
 };
-#define TURN_OPTIONS_INIT                                                                          \
+#define HOLD_OPTIONS_INIT                                                                          \
     {                                                                                              \
         .common = {.session_ms = 10000, .timeout_ms = CONCLAVE_FOREVER}, .guardian = true,         \
         .connect_timeout_ms = 30000, .leave_timeout_ms = 2000, .grace_ms = -1,                     \
         .kill_signal = SIGTERM, .status_fd = -1, .timeout_exit = CLI_EXIT_TIMEOUT                  \
     }
 
-/* Rows of the options that all have; field(name): offset of a member of struct hold_options. */
-#define TURN_ROWS(field)                                                                           \
-    {"connect-timeout",                                                                            \
-     0,                                                                                            \
-     OPTION_DURATION,                                                                              \
-     field(connect_timeout_ms),                                                                    \
-     "DURATION",                                                                                   \
-     "Wait this long for the first server; default 30s. Then give up, with exit code "             \
-     "69. Later losses of the connection are waited out.",                                         \
-     NULL},                                                                                        \
-        {"id", 0, OPTION_STRING, field(id), "TEXT", "Name shown to the others; default HOST:PID.", \
-         NULL},                                                                                    \
-        {"grace",                                                                                  \
-         0,                                                                                        \
-         OPTION_DURATION,                                                                          \
-         field(grace_ms),                                                                          \
-         "DURATION",                                                                               \
-         "Time for CMD to stop, from the signal to SIGKILL. Default, and the most: a "             \
-         "third of the session timeout less 500ms (less a sixth of it below 3s). "                 \
-         "Through a follower of an Apache ZooKeeper ensemble the session may end up to "           \
-         "a sixth of its timeout and half a tick sooner: give that much less there.",              \
-         NULL},                                                                                    \
-        {"kill-signal", 0,                                                                         \
-         OPTION_SIGNAL, field(kill_signal),                                                        \
-         "SIGNAL",      "Signal that tells CMD to stop; default TERM.",                            \
-         NULL},                                                                                    \
-        {"status-fd",                                                                              \
-         0,                                                                                        \
-         OPTION_INTEGER,                                                                           \
-         field(status_fd),                                                                         \
-         "N",                                                                                      \
-         "Write one line of JSON per term to descriptor N. It is {\"reason\", "                    \
-         "\"exit_code\", \"child_status\", \"token\"}.",                                           \
-         NULL},                                                                                    \
-        ACL_ROW, ALLOW_SETUID_ROW(field(allow_setuid)),                                            \
-    {                                                                                              \
-        "no-guardian", 0, OPTION_NOT, field(guardian), NULL,                                       \
-            "Start no guardian. The guardian is a process that ends CMD in time when "             \
-            "this one is stopped or killed.",                                                      \
-            NULL                                                                                   \
-    }
+/* Options that all of these commands have, for OPTION_GROUP at a struct hold_options; --naming at an int, which becomes an
+ * enum conclave_naming. */
+extern const struct option_row HOLD_ROWS[];
+extern const struct option_row NAMING_ROWS[];
 
-enum hold_phase {
-    TURN_CONNECTING,
-    TURN_WAITING,
-    TURN_HOLDING,
-    TURN_LEAVING,
-    TURN_BACKOFF,
-    TURN_DONE
-};
+enum { HOLD_ANSWER_TIMEOUT_MS = 5000 }; /* of those that only look */
+
+enum hold_phase { HOLD_CONNECTING, HOLD_WAITING, HOLD_HELD, HOLD_LEAVING, HOLD_BACKOFF, HOLD_DONE };
 
 /* What the library's threads have told. */
 struct hold_news {
@@ -189,13 +144,27 @@ struct hold {
 
 /* --- hold_options.c --------------------------------------------------------------------------- */
 
-/* Fills in what was not given and checks what all have. OPTIONS_GO_ON or the exit code. */
-int hold_options_finish(struct hold_options *options, const struct operands *operands);
+/* Fills in the rest of the options and checks what all commands have. OPTIONS_GO_ON or the exit code. */
+int hold_options_finish(struct hold_options *options, const struct command_usage *usage,
+                        const struct hold_kind *kind, const void *own,
+                        const struct operands *operands);
+
+/* --timeout, or the default of those that only look. */
+int64_t hold_answer_ms(const struct hold_options *options);
+
+/* Looks without taking part: connects and calls `look`, whose exit code it returns, or that of an error that was told. */
+int hold_look(const struct hold_options *options, recipes_fn look, void *ctx);
 
 /* --- hold_run.c ------------------------------------------------------------------------------- */
 
 /* Runs to its end and gives the exit code. */
 int hold_run(const struct hold_options *options);
+
+/* --grace as an option of the library: 0 when it was not given. */
+int64_t hold_lease_grace_ms(const struct hold *r);
+
+/* Time limit for the library: 0 with --try or --timeout 0, which the library answers; else none, as hold_run counts. */
+int64_t hold_acquire_ms(const struct hold *r);
 
 /* Gives up what it waits for or has; the outcome is what it was set to first. child_status: -1
  * without a child. */
@@ -206,13 +175,14 @@ void hold_lost(struct hold *r, int child_status);
 
 /* --- hold_events.c ------------------------------------------------------------------------------ */
 
-/* A callback of the client, ctx being the turn. */
+/* A callback of the client; ctx: the struct hold. */
 void hold_on_state(struct conclave_client *client, enum conclave_state state, void *ctx);
 
 /* What the kinds' callbacks tell. It has it; it will not get it; it has lost it or gives it up, and
  * this returns when nothing of the child is left; the handle has ended. */
 void hold_granted(struct hold *r, int64_t token, int64_t until_ns);
 void hold_failed(struct hold *r, int why);
+void hold_answered(struct hold *r, int error, int64_t token, int64_t until_ns); /* either */
 void hold_revoked(struct hold *r, int why, int64_t stop_within_ms);
 void hold_closed(struct hold *r, int why);
 
@@ -242,8 +212,5 @@ void hold_job_continue(struct hold *r);
 
 /* Reads what the guardian reports. */
 void hold_guardian_news(struct hold *r);
-
-/* The child should be gone and the guardian says nothing: does it here. */
-void hold_child_force(struct hold *r, const struct hold_news *news);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <signal.h>
 
 void hold_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
@@ -26,6 +27,7 @@ void hold_on_state(struct conclave_client *client, enum conclave_state state, vo
 void hold_granted(struct hold *r, int64_t token, int64_t until_ns)
 {
     pthread_mutex_lock(&r->lock);
+    assert(!r->news.closed && token != 0);
     r->news.granted = true;
     r->news.revoked = false; /* of a term that nobody heard of */
     r->news.token = token;
@@ -41,6 +43,15 @@ void hold_failed(struct hold *r, int why)
     r->news.failed_why = why;
     pthread_mutex_unlock(&r->lock);
     waiter_wake(&r->waiter);
+}
+
+void hold_answered(struct hold *r, int error, int64_t token, int64_t until_ns)
+{
+    if (error == 0) {
+        hold_granted(r, token, until_ns);
+    } else {
+        hold_failed(r, error);
+    }
 }
 
 void hold_revoked(struct hold *r, int why, int64_t stop_within_ms)
@@ -86,6 +97,7 @@ bool hold_certain(struct hold *r)
 void hold_closed(struct hold *r, int why)
 {
     pthread_mutex_lock(&r->lock);
+    assert(!r->news.closed);
     r->news.closed = true;
     r->news.closed_why = why;
     pthread_mutex_unlock(&r->lock);
@@ -103,6 +115,7 @@ struct hold_news hold_news_read(struct hold *r)
 void hold_child_is_gone(struct hold *r)
 {
     pthread_mutex_lock(&r->lock);
+    assert(r->options->command != NULL);
     r->child_gone = true;
     pthread_cond_broadcast(&r->child_gone_cond);
     pthread_mutex_unlock(&r->lock);

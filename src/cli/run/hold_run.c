@@ -21,17 +21,17 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "cli/common/command.h"
+#include "base/transition.h"
 #include "cli/common/values.h"
 #include "cli/run/grace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #define CLOSE_TIMEOUT_MS 2000 /* for the session to end */
@@ -43,15 +43,26 @@ static int64_t hold_run_now_ms(void)
     return clock_monotonic_ms(clock_system());
 }
 
-static int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* --- outcomes --------------------------------------------------------------------------------- */
+
+static const uint16_t HOLD_NEXT[] = {
+    [HOLD_CONNECTING] =
+        TRANSITION_TO(HOLD_WAITING) | TRANSITION_TO(HOLD_LEAVING) | TRANSITION_TO(HOLD_DONE),
+    [HOLD_WAITING] = TRANSITION_TO(HOLD_HELD) | TRANSITION_TO(HOLD_LEAVING),
+    [HOLD_HELD] = TRANSITION_TO(HOLD_LEAVING) | TRANSITION_TO(HOLD_WAITING),
+    /* Leaving again: the child, or the guardian, ended meanwhile. */
+    [HOLD_LEAVING] =
+        TRANSITION_TO(HOLD_LEAVING) | TRANSITION_TO(HOLD_BACKOFF) | TRANSITION_TO(HOLD_DONE),
+    [HOLD_BACKOFF] =
+        TRANSITION_TO(HOLD_WAITING) | TRANSITION_TO(HOLD_LEAVING) | TRANSITION_TO(HOLD_DONE),
+    [HOLD_DONE] = TRANSITION_TO(HOLD_DONE), /* the guardian ended meanwhile */
+};
 
 static void phase_enter(struct hold *r, enum hold_phase phase, int64_t limit_ms)
 {
+    transition_check(HOLD_NEXT, r->phase, phase);
+    assert(r->holding != NULL || phase == HOLD_BACKOFF || phase == HOLD_DONE);
+    assert(phase != HOLD_HELD || r->token != 0);
     r->phase = phase;
     r->deadline_ms = limit_ms == CONCLAVE_FOREVER ? 0 : hold_run_now_ms() + limit_ms;
 }
@@ -67,23 +78,22 @@ static void outcome_set(struct hold *r, const char *reason, int exit_code, int c
 static void status_write(const struct hold *r)
 {
     struct json j;
+    assert(r->outcome.reason != NULL);
     if (r->options->status_fd < 0) {
         return;
     }
     json_line_begin(&j);
     json_member_string(&j, "reason", r->outcome.reason);
     json_member_int(&j, "exit_code", r->outcome.exit_code);
-    json_key(&j, "child_status");
     if (r->outcome.child_status < 0) {
-        json_null(&j);
+        json_member_null(&j, "child_status");
     } else {
-        json_int(&j, r->outcome.child_status);
+        json_member_int(&j, "child_status", r->outcome.child_status);
     }
-    json_key(&j, "token");
     if (r->token == 0) {
-        json_null(&j);
+        json_member_null(&j, "token");
     } else {
-        json_int(&j, r->token);
+        json_member_int(&j, "token", r->token);
     }
     json_object_end(&j);
     FILE *file = fdopen(dup((int)r->options->status_fd), "w");
@@ -101,15 +111,25 @@ void hold_leave(struct hold *r, const char *reason, int exit_code, int child_sta
 {
     outcome_set(r, reason, exit_code, child_status);
     if (r->holding == NULL) {
-        r->phase = TURN_DONE;
+        phase_enter(r, HOLD_DONE, CONCLAVE_FOREVER);
         status_write(r);
         return;
     }
     r->options->kind->close(r->holding);
-    phase_enter(r, TURN_LEAVING, r->options->leave_timeout_ms);
+    phase_enter(r, HOLD_LEAVING, r->options->leave_timeout_ms);
     if (r->options->lasting) {
         hold_term_over(r);
     }
+}
+
+int64_t hold_lease_grace_ms(const struct hold *r)
+{
+    return r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+}
+
+int64_t hold_acquire_ms(const struct hold *r)
+{
+    return r->options->try || r->options->common.timeout_ms == 0 ? 0 : CONCLAVE_FOREVER;
 }
 
 void hold_lost(struct hold *r, int child_status)
@@ -119,11 +139,12 @@ void hold_lost(struct hold *r, int child_status)
         hold_leave(r, "lost", CLI_EXIT_LOST, child_status);
         return;
     }
+    assert(r->phase == HOLD_HELD && r->child == 0);
     outcome_set(r, "lost", CLI_EXIT_LOST, child_status);
     status_write(r);
     r->outcome = (struct hold_outcome){NULL, 0, -1};
     r->token = 0;
-    phase_enter(r, TURN_WAITING, CONCLAVE_FOREVER);
+    phase_enter(r, HOLD_WAITING, CONCLAVE_FOREVER);
     hold_term_over(r);
 }
 
@@ -160,39 +181,41 @@ static void queue_up(struct hold *r)
     pthread_mutex_unlock(&r->lock);
     r->outcome = (struct hold_outcome){NULL, 0, -1};
     r->token = 0;
+    assert(r->holding == NULL && r->child == 0);
     int error = r->options->kind->start(r, &r->holding);
     if (error != 0) {
         hold_leave(r, "error", fail(r->options->usage->name, r->options->path, error), -1);
         return;
     }
     int64_t timeout = r->options->common.timeout_ms;
-    if (timeout != CONCLAVE_FOREVER && timeout != 0 && r->granted_by_ms == 0) {
-        r->granted_by_ms =
-            hold_run_now_ms() + timeout; /* 0: now or not at all, which is answered */
+    bool answered = hold_acquire_ms(r) == 0 && r->options->kind->busy != NULL;
+    if (timeout != CONCLAVE_FOREVER && !answered && r->granted_by_ms == 0) {
+        r->granted_by_ms = hold_run_now_ms() + timeout;
     }
-    phase_enter(r, TURN_WAITING, CONCLAVE_FOREVER);
+    phase_enter(r, HOLD_WAITING, CONCLAVE_FOREVER);
     r->deadline_ms = r->granted_by_ms;
 }
 
-/* Node and token for whoever started us, who holds it through us. */
+/* Node and token for whoever started us, and uses it through us. */
 static void hold_begin(struct hold *r)
 {
+    const struct hold_options *o = r->options;
     char node[CHILD_NODE_MAX];
-    struct json j;
     int error = 0;
-    r->options->kind->node(r->holding, node, sizeof node);
-    if (r->options->common.json) {
+    o->kind->node(r->holding, node, sizeof node);
+    if (o->common.json) {
+        struct json j;
         json_line_begin(&j);
-        json_member_string(&j, "path", r->options->path);
+        json_member_string(&j, "path", o->path);
         json_member_string(&j, "node", node);
         json_member_int(&j, "token", r->token);
         error = json_line_print(&j, stdout);
     } else {
-        printf("%s/%s %" PRId64 "\n", r->options->path, node, r->token);
-        error = fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
+        printf("%s/%s %" PRId64 "\n", o->path, node, r->token);
+        error = fflush(stdout);
     }
     if (error != 0) {
-        hold_leave(r, "error", output_end(r->options->usage->name, CLI_EXIT_IO), -1);
+        hold_leave(r, "error", output_end(o->usage->name, CLI_EXIT_IO), -1);
         return;
     }
     r->waiter.input = true;
@@ -200,14 +223,22 @@ static void hold_begin(struct hold *r)
 
 static void timed_out(struct hold *r)
 {
-    r->options->kind->tell_timeout(r);
+    const struct hold_options *o = r->options;
+    char timeout[DURATION_TEXT_MAX];
+    fprintf(stderr, "conclave %s: %s: %s", o->usage->name, o->path,
+            o->try ? o->kind->busy : o->kind->late);
+    if (!o->try) {
+        fprintf(stderr, " within %s", duration_text(o->common.timeout_ms, timeout));
+    }
+    fprintf(stderr, "; see %s with \"conclave %s --list %s\"\n", o->kind->see, o->usage->name,
+            o->path);
     r->withdraw = true;
-    hold_leave(r, "timeout", (int)r->options->timeout_exit, -1);
+    hold_leave(r, "timeout", (int)o->timeout_exit, -1);
 }
 
 static void step_waiting(struct hold *r, const struct hold_news *news)
 {
-    if (news->failed && (news->failed_why == CONCLAVE_EBUSY)) {
+    if (news->failed && news->failed_why == CONCLAVE_EBUSY) {
         timed_out(r);
     } else if (news->closed || news->failed) {
         hold_leave(r, "closed", CLI_EXIT_INTERNAL, -1);
@@ -215,7 +246,7 @@ static void step_waiting(struct hold *r, const struct hold_news *news)
         r->token = news->token;
         r->granted_by_ms = 0;
         r->term_began_ms = hold_run_now_ms();
-        phase_enter(r, TURN_HOLDING, CONCLAVE_FOREVER);
+        phase_enter(r, HOLD_HELD, CONCLAVE_FOREVER);
         if (!session_adopt(r)) {
             hold_leave(r, "error", CLI_EXIT_USAGE, -1);
         } else if (r->options->command != NULL) {
@@ -290,7 +321,7 @@ static void step_leaving(struct hold *r, const struct hold_news *news)
         status_write(r);
     }
     if (r->withdraw || (!r->options->forever && !lost_place)) {
-        r->phase = TURN_DONE;
+        phase_enter(r, HOLD_DONE, CONCLAVE_FOREVER);
         return;
     }
     bool short_term = hold_run_now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
@@ -298,7 +329,7 @@ static void step_leaving(struct hold *r, const struct hold_news *news)
     /* Terms that are lost may be short without anything being wrong with what ran in them. */
     bool slower = short_term && !(lost && r->options->lasting);
     r->backoff_ms = slower ? backoff_next(r->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_MIN_MS;
-    phase_enter(r, TURN_BACKOFF, pause);
+    phase_enter(r, HOLD_BACKOFF, pause);
 }
 
 static void step_connecting(struct hold *r, const struct hold_news *news)
@@ -322,25 +353,27 @@ static void step(struct hold *r)
 {
     struct hold_news news = hold_news_read(r);
     switch (r->phase) {
-    case TURN_CONNECTING:
+    case HOLD_CONNECTING:
         step_connecting(r, &news);
         break;
-    case TURN_WAITING:
+    case HOLD_WAITING:
         step_waiting(r, &news);
         break;
-    case TURN_HOLDING:
+    case HOLD_HELD:
         step_holding(r, &news);
-        hold_child_force(r, &news);
+        if (news.revoked) {
+            guardian_help(&r->guardian, r->child, news.kill_at_ns);
+        }
         break;
-    case TURN_LEAVING:
+    case HOLD_LEAVING:
         step_leaving(r, &news);
         break;
-    case TURN_BACKOFF:
+    case HOLD_BACKOFF:
         if (hold_run_now_ms() >= r->deadline_ms) {
             queue_up(r);
         }
         break;
-    case TURN_DONE:
+    case HOLD_DONE:
         break;
     }
 }
@@ -354,34 +387,32 @@ static void take_signal(struct hold *r, int number)
         hold_job_stop(r);
     } else if (number == SIGCONT) {
         hold_job_continue(r);
-    } else if (r->phase == TURN_HOLDING && r->options->command != NULL) {
+    } else if (r->phase == HOLD_HELD && r->options->command != NULL) {
         hold_child_signal(r, number);
         r->withdraw = r->withdraw || number == SIGTERM || number == SIGINT || number == SIGQUIT;
         r->hangup = r->hangup || number == SIGHUP;
     } else if (number == SIGWINCH) {
         /* only a child cares */
-    } else if (r->phase == TURN_LEAVING) {
+    } else if (r->phase == HOLD_LEAVING) {
         r->withdraw = true;
     } else {
         r->withdraw = true;
-        if (r->phase == TURN_HOLDING) {
+        if (r->phase == HOLD_HELD) {
             hold_leave(r, "released", 0, -1);
         } else {
             r->outcome.reason = NULL; /* between two terms: the signal is the end */
-            hold_leave(r, "signal", TURN_EXIT_SIGNAL + number, -1);
+            hold_leave(r, "signal", CHILD_EXIT_SIGNAL + number, -1);
         }
     }
 }
 
 static int64_t wait_ms(const struct hold *r)
 {
-    int64_t wait = r->deadline_ms == 0 ? -1 : max_i64(r->deadline_ms - hold_run_now_ms(), 0);
-    if (r->phase == TURN_HOLDING) {
-        /* The page follows the heartbeats, which come every sixth of the timeout. */
-        int64_t refresh = r->session_timeout_ms / 24;
-        return refresh < 5 ? 5 : refresh < 200 ? refresh : 200;
-    }
-    return wait;
+    int64_t left_ms = r->deadline_ms - hold_run_now_ms();
+    return r->phase == HOLD_HELD ? lease_page_refresh_ms(r->session_timeout_ms)
+           : r->deadline_ms == 0 ? -1
+           : left_ms > 0         ? left_ms
+                                 : 0;
 }
 
 /* Steps until the phase stays. */
@@ -397,14 +428,14 @@ static void hold_settle(struct hold *r)
 static void loop(struct hold *r)
 {
     int number = 0;
-    while (r->phase != TURN_DONE) {
+    while (r->phase != HOLD_DONE) {
         switch (waiter_wait(&r->waiter, r->guardian.fd, wait_ms(r), &number)) {
         case WAITER_SIGNAL:
             if (r->options->command == NULL) {
                 /* A hook may have announced the term already: then the signal ends the term, not the waiting. */
                 hold_settle(r);
             }
-            if (r->phase != TURN_DONE) {
+            if (r->phase != HOLD_DONE) {
                 take_signal(r, number);
             }
             break;
@@ -412,7 +443,7 @@ static void loop(struct hold *r)
             hold_guardian_news(r);
             break;
         case WAITER_INPUT_END:
-            if (r->phase == TURN_HOLDING) {
+            if (r->phase == HOLD_HELD) {
                 hold_leave(r, "released", 0, -1);
             }
             break;
@@ -429,51 +460,35 @@ static void loop(struct hold *r)
 static const int SIGNALS[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, 0};
 
-/* All that has to stand before there are threads. The exit code, 0 to go on. */
+/* All that has to be done before there are threads. The exit code, 0 to go on. */
 static int hold_run_prepare(struct hold *r)
 {
+    const struct hold_options *o = r->options;
     sigset_t blocked;
     bool foreground = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     sigprocmask(SIG_SETMASK, NULL, &r->child_mask);
     sigemptyset(&blocked);
-    sigaddset(&blocked, SIGCHLD);
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
-    if (r->options->command != NULL && !r->options->allow_setuid &&
-        child_changes_user(r->options->usage->name, r->options->command[0])) {
-        return CHILD_EXIT_REFUSED;
-    }
     if (waiter_init(&r->waiter, SIGNALS, false) != 0 || lease_page_init(&r->page) != 0) {
-        return fail(r->options->usage->name, NULL, CONCLAVE_EIO);
+        return fail(o->usage->name, NULL, CONCLAVE_EIO);
     }
-    if (r->options->command != NULL) {
-        /* Orphans of the child come to us when there is no guardian, or no more, and can be reaped
-         * then. What hooks leave behind is init's, which reaps it. */
-        prctl(PR_SET_CHILD_SUBREAPER, 1);
-    }
-    r->supervisor = (struct supervisor_spec){.argv = r->options->command,
-                                             .command = r->options->usage->name,
-                                             .variables = child_variables_of_turn,
-                                             .role = r->options->kind->role,
-                                             .path = r->options->path,
-                                             .id = r->options->id,
+    r->supervisor = (struct supervisor_spec){.program = {.command = o->usage->name,
+                                                         .argv = o->command,
+                                                         .variables = child_variables_of_holder,
+                                                         .path = o->path,
+                                                         .role = o->kind->role,
+                                                         .id = o->id,
+                                                         .tty_fd = foreground ? STDIN_FILENO : -1,
+                                                         .input_fd = -1,
+                                                         .mask = &r->child_mask,
+                                                         .allow_setuid = o->allow_setuid},
                                              .page = &r->page,
-                                             .kill_signal = r->options->kill_signal,
-                                             .ready = r->options->ready_fd,
-                                             .own_process = r->options->guardian,
-                                             .tty_fd = foreground ? STDIN_FILENO : -1,
-                                             .tty_owner = getpgrp(),
-                                             .input_fd = -1,
-                                             .mask = &r->child_mask,
-                                             .allow_setuid = r->options->allow_setuid};
-    if (r->options->command != NULL && guardian_start(&r->guardian, &r->supervisor) != 0) {
-        fprintf(stderr,
-                "conclave %s: cannot start the guardian: %s; free some processes or memory, or do "
-                "without it (--no-guardian)\n",
-                r->options->usage->name, strerror(errno));
-        return CLI_EXIT_GUARDIAN;
-    }
-    return 0;
+                                             .kill_signal = o->kill_signal,
+                                             .ready = o->ready_fd,
+                                             .own_process = o->guardian,
+                                             .tty_owner = getpgrp()};
+    return o->command != NULL ? guardian_start(&r->guardian, &r->supervisor) : 0;
 }
 
 static int client_begin(struct hold *r)
@@ -518,18 +533,14 @@ int hold_run(const struct hold_options *options)
         code = client_begin(&r);
     }
     if (code == 0) {
-        phase_enter(&r, TURN_CONNECTING, connect_limit_ms(options));
+        r.deadline_ms = hold_run_now_ms() + connect_limit_ms(options);
         loop(&r);
         code = r.outcome.exit_code;
     }
     guardian_finish(&r.guardian);
-    if (r.holding != NULL) {
-        /* The library is still trying, and would for as long as the session lives: it goes with
-         * the process. */
-        fflush(NULL);
-        _exit(code);
-    }
-    if (options->kind->end != NULL && !options->kind->end(&r)) {
+    assert(r.phase == HOLD_DONE || r.holding == NULL);
+    if (r.holding != NULL || (options->kind->end != NULL && !options->kind->end(&r))) {
+        /* The library is still trying, and would for as long as the session lives: it goes with the process. */
         fflush(NULL);
         _exit(code);
     }

@@ -2,21 +2,12 @@
 #include "cli/run/item_command.h"
 
 #include "base/clock.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum {
-    HELP_SLACK_MS = 50, /* that the guardian has to do its work before we help */
-    REFRESH_MOST_MS = 200,
-};
 
 /* One run of the command. */
 struct item_run {
@@ -39,60 +30,29 @@ static int64_t now_ns(void)
 
 /* --- beginning and end ------------------------------------------------------------------------ */
 
-int item_command_init(struct item_command *w, const struct item_command_spec *spec)
+int item_command_init(struct item_command *w, const struct child_program *program, bool input)
 {
-    sigset_t chld;
-    if (!spec->allow_setuid && child_changes_user(spec->command, spec->argv[0])) {
-        return CHILD_EXIT_REFUSED;
-    }
-    *w = (struct item_command){
-        .spec = spec, .page = {.fd = -1}, .guardian = {.fd = -1, .other_fd = -1}, .input_fd = -1};
-    (void)sigemptyset(&chld);
-    (void)sigaddset(&chld, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &chld, NULL);
-    /* Orphans of a guardian that was killed come to us, and can be reaped. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     /* A file in memory, so that a command that does not read cannot block anybody; the command
      * inherits it through the guardian. */
-    w->input_fd = spec->input ? memfd_create("conclave-item", MFD_CLOEXEC) : -1;
-    if (lease_page_init(&w->page) != 0 || (spec->input && w->input_fd < 0)) {
-        item_command_finish(w);
-        return fail(spec->command, NULL, CONCLAVE_EIO);
+    w->input_fd = input ? memfd_create("conclave-item", MFD_CLOEXEC) : -1;
+    if (lease_page_init(&w->page) != 0 || (input && w->input_fd < 0)) {
+        return fail(program->command, NULL, CONCLAVE_EIO);
     }
-    w->supervisor = (struct supervisor_spec){.argv = spec->argv,
-                                             .command = spec->command,
-                                             .variables = spec->variables,
-                                             .role = "",
-                                             .path = spec->path,
-                                             .id = "",
-                                             .page = &w->page,
-                                             .kill_signal = SIGTERM,
-                                             .own_process = true,
-                                             .tty_fd = -1,
-                                             .input_fd = w->input_fd,
-                                             .mask = spec->mask,
-                                             .allow_setuid = spec->allow_setuid};
-    if (guardian_start(&w->guardian, &w->supervisor) != 0) {
-        fprintf(stderr,
-                "conclave %s: cannot start the guardian: %s; free some processes or memory\n",
-                spec->command, strerror(errno));
-        item_command_finish(w);
-        return CLI_EXIT_GUARDIAN;
-    }
-    return 0;
+    w->supervisor = (struct supervisor_spec){
+        .program = *program, .page = &w->page, .kill_signal = SIGTERM, .own_process = true};
+    w->supervisor.program.tty_fd = -1;
+    w->supervisor.program.input_fd = w->input_fd;
+    return guardian_start(&w->guardian, &w->supervisor);
 }
 
 void item_command_finish(struct item_command *w)
 {
-    if (w->spec == NULL) {
-        return;
-    }
     guardian_finish(&w->guardian);
     lease_page_finish(&w->page);
     if (w->input_fd >= 0) {
         close(w->input_fd);
     }
-    w->spec = NULL;
+    w->input_fd = -1;
 }
 
 /* --- one run ---------------------------------------------------------------------------------- */
@@ -121,6 +81,7 @@ static int fill_input(const struct item_command *w, const struct item_command_jo
 static void run_start(struct item_run *r)
 {
     struct supervisor_request start = {.ask = SUPERVISOR_START, .term = r->job->term};
+    assert(!r->asked && !r->over && !r->end.lost);
     r->asked = true;
     guardian_send(&r->w->guardian, &start);
 }
@@ -135,6 +96,7 @@ static void run_lease(struct item_run *r)
         return;
     }
     int64_t until = r->job->lease_until_ns(r->job->holding);
+    assert(!r->job->term.unleased);
     if (until > r->until_ns && !r->end.lost) {
         r->until_ns = until;
         lease_page_write(&r->w->page, LEASE_LEADING, until, 0);
@@ -163,19 +125,14 @@ static void run_stop(struct item_run *r)
 
 static void run_ended(struct item_run *r, const struct supervisor_report *report)
 {
-    int status = report->value;
+    assert(r->asked && !r->over);
     r->over = true;
     r->end.lost = r->end.lost || report->lost;
-    r->end.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     r->end.denied = report->denied;
-    if (r->end.denied) {
-        r->end.exit_code = CLI_EXIT_DENIED;
-    }
-    if (r->exec_errno != 0) {
-        r->end.exit_code = child_exec_exit_code(r->exec_errno);
-        fprintf(stderr, "conclave %s: cannot execute %s: %s\n", r->w->spec->command,
-                r->w->spec->argv[0], strerror(r->exec_errno));
-    }
+    r->end.exit_code = r->exec_errno != 0
+                           ? child_tell_exec_failure(&r->w->supervisor.program, r->exec_errno)
+                       : report->denied ? CLI_EXIT_DENIED
+                                        : child_exit_code(report->value);
 }
 
 static void run_news(struct item_run *r)
@@ -192,11 +149,7 @@ static void run_news(struct item_run *r)
         }
     }
     if (got != 0 && !r->over) {
-        fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
-                r->w->spec->command);
-        if (r->group != 0) {
-            r->end.denied = !guardian_kill_group(&r->w->guardian, r->group);
-        }
+        r->end.denied = !guardian_bury(&r->w->guardian, r->group);
         r->over = r->closed = true;
     }
 }
@@ -208,7 +161,7 @@ static void run_signal(struct item_run *r, int number)
     if (r->asked) {
         guardian_send(&r->w->guardian, &request);
     } else { /* it was not begun, and is not to be */
-        r->end.exit_code = 128 + number;
+        r->end.exit_code = CHILD_EXIT_SIGNAL + number;
         r->over = true;
     }
 }
@@ -216,11 +169,8 @@ static void run_signal(struct item_run *r, int number)
 /* How long to wait at most, -1: for ever. */
 static int64_t refresh_ms(const struct item_run *r)
 {
-    int64_t ms = r->job->term.session_timeout_ms / 24;
-    if (r->job->lease_until_ns == NULL && !r->end.lost) {
-        return -1;
-    }
-    return ms < 5 ? 5 : ms < REFRESH_MOST_MS ? ms : REFRESH_MOST_MS;
+    bool leased = r->job->lease_until_ns != NULL;
+    return leased || r->end.lost ? lease_page_refresh_ms(r->job->term.session_timeout_ms) : -1;
 }
 
 int item_command_run(struct item_command *w, const struct item_command_job *job,
@@ -238,9 +188,8 @@ int item_command_run(struct item_command *w, const struct item_command_job *job,
             continue;
         }
         run_lease(&r);
-        if (r.end.lost && r.group != 0 &&
-            now_ns() > r.kill_at_ns + HELP_SLACK_MS * INT64_C(1000000)) {
-            guardian_help(&w->guardian, r.group);
+        if (r.end.lost) {
+            guardian_help(&w->guardian, r.group, r.kill_at_ns);
         }
         enum waiter_event event = waiter_wait(waiter, w->guardian.fd, refresh_ms(&r), &number);
         if (event == WAITER_FD) {

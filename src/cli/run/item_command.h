@@ -1,7 +1,7 @@
 /*
- * The command that `conclave queue take` and `conclave barrier enter` run, by way of the guardian
- * (guardian.h): started in a process group of its own, ended with all that came from it when its
- * claim's lease ends, when it was told to, and when this process dies.
+ * The command that `conclave queue take` and `conclave barrier enter` run, by way of the guardian (guardian.h): in a
+ * process group of its own, and ended with all its descendants when the lease of its claim ends, on a signal, and when
+ * this process dies.
  */
 #ifndef CLI_RUN_ITEM_COMMAND_H
 #define CLI_RUN_ITEM_COMMAND_H
@@ -14,24 +14,16 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Of all commands that are run; lives as long as the handler. */
-struct item_command_spec {
-    const char *command; /* of ours, for messages */
-    char *const *argv;
-    const char *path;
-    void (*variables)(const struct child_spec *spec, struct buf *out);
-    bool input;           /* each is given input of its own; else it has this process's */
-    const sigset_t *mask; /* signals blocked in it */
-    bool allow_setuid;    /* it may change its user */
-};
-
 struct item_command {
-    const struct item_command_spec *spec;
     struct lease_page page;
     struct supervisor_spec supervisor;
     struct guardian guardian;
-    int input_fd; /* -1: none */
+    int input_fd; /* of the commands' input, -1: they have this process's */
 };
+#define ITEM_COMMAND_NONE                                                                          \
+    {                                                                                              \
+        .page = {.fd = -1}, .guardian = {.fd = -1, .other_fd = -1}, .input_fd = -1                 \
+    }
 
 /* One run. */
 struct item_command_job {
@@ -51,11 +43,11 @@ struct item_command_end {
     bool denied;   /* the system refused to kill it when it had to end */
 };
 
-/* Starts the guardian: to be called before there are threads. The exit code after it was told, 0 to
- * go on. */
-int item_command_init(struct item_command *w,
-                      const struct item_command_spec *spec) CONCLAVE_MUST_USE;
-void item_command_finish(struct item_command *w); /* also of one that is all zero */
+/* Starts the guardian: to be called before there are threads. program: without terminal and input, copied. input: each
+ * command gets an input of its own. The exit code after an error was told, 0 to go on. Finish in any case. */
+int item_command_init(struct item_command *w, const struct child_program *program,
+                      bool input) CONCLAVE_MUST_USE;
+void item_command_finish(struct item_command *w); /* also of ITEM_COMMAND_NONE */
 
 /* Runs it to its end, when nothing is left of it. Signals that the waiter reads are passed on to its
  * group. 0; CONCLAVE_ENOMEM: it was not started; CONCLAVE_ECLOSED: the guardian is gone, and the

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memfd_create, seals */
 #include "cli/run/lease_page.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -53,6 +54,8 @@ void lease_page_write(struct lease_page *page, enum lease_state state, int64_t u
                       int64_t token)
 {
     struct lease_values *v = page->values;
+    assert(atomic_load(&v->sequence) % 2 == 0); /* one writer at a time */
+    assert(state == LEASE_LEADING || until_ns == 0);
     atomic_fetch_add(&v->sequence, 1);
     if (state != LEASE_LEADING) {
         atomic_store(&v->state, state);
@@ -69,4 +72,10 @@ int64_t lease_page_until_ns(const struct lease_page *page)
 {
     struct lease_values *v = page->values;
     return atomic_load(&v->state) == LEASE_LEADING ? atomic_load(&v->until_ns) : 0;
+}
+
+int64_t lease_page_refresh_ms(int64_t session_timeout_ms)
+{
+    int64_t ms = session_timeout_ms / 24;
+    return ms < 5 ? 5 : ms < 200 ? ms : 200;
 }

@@ -61,4 +61,7 @@ void lease_page_write(struct lease_page *page, enum lease_state state, int64_t u
  * it begins. */
 int64_t lease_page_until_ns(const struct lease_page *page);
 
+/* How often its writer should bring it up to date: the heartbeats come every sixth of the session timeout. */
+int64_t lease_page_refresh_ms(int64_t session_timeout_ms);
+
 #endif

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
-#define KILL_AGAIN_MS 10 /* orphans turn up while their parents are killed */
+#define KILL_AGAIN_MS 10 /* orphans appear while their parents are killed */
 
 enum phase { IDLE, RUNNING, STOPPING, KILLING };
 
@@ -91,7 +91,7 @@ static void report(struct supervisor *s, enum supervisor_news news, int value)
 static void deny(struct supervisor *s, pid_t pid, int number)
 {
     if (!s->told) {
-        child_tell_denied(s->spec->command, pid);
+        child_tell_denied(s->spec->program.command, pid);
     }
     s->told = true;
     s->denied = s->denied || number == SIGKILL;
@@ -125,9 +125,9 @@ static void ended(struct supervisor *s)
     close_fd(&s->exec_fd);
     close_fd(&s->ready_fd);
     close_fd(&s->lease_fd);
-    if (s->spec->tty_fd >= 0) {
+    if (s->spec->program.tty_fd >= 0) {
         /* SIGTTOU is blocked here, so that a background process may do this. */
-        tcsetpgrp(s->spec->tty_fd, s->spec->tty_owner);
+        tcsetpgrp(s->spec->program.tty_fd, s->spec->tty_owner);
     }
     supervisor_enter(s, IDLE);
     report(s, SUPERVISOR_ENDED, s->status);
@@ -142,19 +142,11 @@ static int launch(struct supervisor *s, const struct child_term *term)
     if (pipe2(lease, O_CLOEXEC) != 0 || (s->spec->ready && pipe2(ready, O_CLOEXEC) != 0)) {
         result = errno;
     }
-    struct child_spec child = {.argv = s->spec->argv,
-                               .variables = s->spec->variables,
-                               .role = s->spec->role,
-                               .path = s->spec->path,
-                               .id = s->spec->id,
+    struct child_spec child = {.program = &s->spec->program,
                                .term = term,
                                .lease_fd = lease[0],
                                .page_fd = s->spec->page->fd,
-                               .ready_fd = ready[1],
-                               .tty_fd = s->spec->tty_fd,
-                               .input_fd = s->spec->input_fd,
-                               .mask = s->spec->mask,
-                               .allow_setuid = s->spec->allow_setuid};
+                               .ready_fd = ready[1]};
     if (result == 0 && child_start(&child, &s->pid, &s->exec_fd) != 0) {
         result = EAGAIN;
     }
@@ -324,7 +316,7 @@ static bool read_request(struct supervisor *s)
         s->wrapper_gone = true;
         if (s->phase != IDLE) {
             dprintf(STDERR_FILENO, "conclave %s: the wrapper is gone: ending the command\n",
-                    s->spec->command);
+                    s->spec->program.command);
         }
         return false;
     }

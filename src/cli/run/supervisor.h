@@ -1,6 +1,6 @@
 /*
- * The supervisor of a command that runs while something is held: starts the child when it is told to, and ends it, its process
- * group and all that came from it when the lease ends, whether the wrapper is well, stopped or dead.
+ * The supervisor of a command that runs while something is held: starts the child on request, and ends it, its process
+ * group and all its descendants when the lease ends, whether the wrapper is well, stopped or dead.
  *
  *            START                      child exits, nothing left
  *    IDLE ─────────> RUNNING ──────────────────────────────────────────> IDLE (ENDED)
@@ -48,21 +48,12 @@ struct supervisor_report {
 };
 
 struct supervisor_spec {
-    char *const *argv;
-    const char *command; /* of ours, for messages: "elect" */
-    void (*variables)(const struct child_spec *spec, struct buf *out); /* of the child */
-    const char *role;                                                  /* CONCLAVE_ROLE */
-    const char *path;
-    const char *id;
+    struct child_program program;
     const struct lease_page *page;
     int kill_signal;
     bool ready;       /* give it a pipe for READY=1 */
     bool own_process; /* it has a process to itself: every child and orphan of it is the child's */
-    int tty_fd;       /* terminal to lend to the child, -1: none */
-    pid_t tty_owner;  /* process group that gets it back */
-    int input_fd;     /* file to be the child's input, -1: it inherits one */
-    const sigset_t *mask; /* for the child */
-    bool allow_setuid;    /* the child may change its user */
+    pid_t tty_owner;  /* process group that gets the terminal back */
 };
 
 /* Runs until the other end of fd is closed and nothing of the child is left. SIGCHLD is to be

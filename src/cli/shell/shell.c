@@ -7,7 +7,6 @@
  * prompt, and the exit code is that of the first line that failed.
  */
 #define _GNU_SOURCE /* explicit_bzero */
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/credentials.h"
 #include "cli/common/node_output.h"
@@ -33,8 +32,8 @@ struct shell_options {
 
 static const struct option_row ROWS[] = {
     {"stop-on-error", 0, OPTION_FLAG, offsetof(struct shell_options, stop), NULL,
-     "End with the first line that fails. Default: go on with the next.", NULL},
-    ACL_ROW,
+     "End with the first line that fails. Default: go on with the next."},
+    OPTION_GROUP(ACL_ROWS, 0),
     {.name = NULL},
 };
 

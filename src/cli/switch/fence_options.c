@@ -2,6 +2,27 @@
 
 #include <string.h>
 
+#define FIELD(name) offsetof(struct fence_options, name)
+
+const struct option_row FENCE_ROWS[] = {
+    {"fence-cmd", 0, OPTION_ADD, FIELD(given), "CMD",
+     "Fence by CMD, run here: 0 confirms the other dead. It is run by /bin/sh. This and the next "
+     "two may be given several times; they are tried in their order until one confirms."},
+    {"fence-ssh", 0, OPTION_ADD, FIELD(given), "CMD",
+     "Fence by CMD, run by ssh on the other's host."},
+    {"fence-http", 0, OPTION_ADD, FIELD(given), "URL",
+     "Fence by a POST to URL: 200 or 204 confirms."},
+    {"fence-ssh-option", 0, OPTION_ADD, FIELD(ssh), "NAME=VALUE",
+     "An option of ssh, such as User=ops. May be given several times."},
+    {"fence-host", 0, OPTION_ADD, FIELD(host), "HOST",
+     "A host that may be fenced. May be given several times. Another host, which somebody may have "
+     "written into a node, is fenced by no method. Default: all."},
+    {"fence-timeout", 0, OPTION_DURATION, FIELD(timeout_ms), "DURATION",
+     "Kill a method that takes longer; default 30s. Its process group is killed, and the next method "
+     "is tried."},
+    {.name = NULL},
+};
+
 static enum fence_kind kind_of(const char *option)
 {
     return strcmp(option, "fence-ssh") == 0    ? FENCE_SSH

@@ -12,7 +12,7 @@
 #include <conclave/group.h>
 
 struct switch_options {
-    struct hold_options turn;
+    struct hold_options hold;
     struct fence_options fence;
     struct health_rules health; /* command NULL: none, it counts as healthy */
     const char *on_active;      /* hooks, instead of a command */
@@ -26,7 +26,6 @@ struct switch_options {
     bool hadoop;
     int64_t failover_port; /* Hadoop's */
     /* for operators */
-    bool list;
     bool cede;
     int64_t stay_out_ms;
     const char *override;

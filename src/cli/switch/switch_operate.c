@@ -1,10 +1,9 @@
-/* conclave switch --list, --cede and --override: what operators see and say, without taking part. */
+/* conclave switch --list, --cede and --override: for operators, without taking part. */
 #include "cli/switch/switch.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/random.h"
-#include "cli/common/command.h"
+#include "cli/common/record.h"
 #include "cli/common/values.h"
 
 #include <inttypes.h>
@@ -14,7 +13,7 @@
 
 enum { LOOK_AGAIN_MS = 100, ANSWER_TIMEOUT_MS = 5000, JOIN_TIMEOUT_MS = 10000 };
 
-/* What stands below DIR. */
+/* The nodes below DIR. */
 struct switch_picture {
     struct conclave_elector_view *view;
     struct conclave_member *members;
@@ -25,11 +24,11 @@ static int picture_take(struct conclave_recipes *recipes, const struct switch_op
                         struct switch_picture *ret)
 {
     char path[SWITCH_PATH_MAX];
-    int64_t timeout_ms = o->turn.common.timeout_ms < ANSWER_TIMEOUT_MS ? o->turn.common.timeout_ms
+    int64_t timeout_ms = o->hold.common.timeout_ms < ANSWER_TIMEOUT_MS ? o->hold.common.timeout_ms
                                                                        : ANSWER_TIMEOUT_MS;
     *ret = (struct switch_picture){0};
-    switch_path(path, o->turn.path, SWITCH_MEMBERS);
-    int error = conclave_elector_view(recipes, o->turn.path, timeout_ms, &ret->view);
+    switch_path(path, o->hold.path, SWITCH_MEMBERS);
+    int error = conclave_elector_view(recipes, o->hold.path, timeout_ms, &ret->view);
     if (error == 0) {
         error = conclave_group_members(recipes, path, timeout_ms, &ret->members, &ret->count);
         if (error != 0) {
@@ -45,7 +44,7 @@ static void picture_free(struct switch_picture *p)
     conclave_members_free(p->members, p->count);
 }
 
-/* Somebody has the lock and was made active with it. Hadoop's elector writes the same into both. */
+/* Whether the holder of the lock has become active with it. Hadoop's elector writes the same into both nodes. */
 static bool has_active(const struct conclave_elector_view *v)
 {
     if (!v->has_lock || !v->has_active || v->active.clean) {
@@ -78,10 +77,16 @@ static void crumb_print(const char *role, const struct conclave_breadcrumb *crum
                                          : "unclean");
 }
 
-static void crumb_json(struct json *j, const struct conclave_breadcrumb *crumb)
+static void crumb_json(struct json *j, const char *key, bool there,
+                       const struct conclave_breadcrumb *crumb)
 {
     struct address a;
+    if (!there) {
+        json_member_null(j, key);
+        return;
+    }
     const char *id = name_of(crumb, &a);
+    json_key(j, key);
     json_object_begin(j);
     json_member_string(j, "id", id);
     json_member_string(j, "incarnation", crumb->incarnation);
@@ -102,7 +107,7 @@ static void lower(char *text)
 
 static int list_lines(const struct switch_options *o, const struct switch_picture *p)
 {
-    output_titles(&o->turn.common, p->view->has_lock + p->view->has_active + p->count,
+    output_titles(&o->hold.common, p->view->has_lock + p->view->has_active + p->count,
                   "ROLE\tID\tTOKEN\tADDRESS\tSTATE");
     if (has_active(p->view)) {
         crumb_print("active", &p->view->active);
@@ -130,20 +135,10 @@ static int switch_operate_list_json(const struct switch_options *o, const struct
 {
     struct json j;
     json_line_begin(&j);
-    json_member_string(&j, "path", o->turn.path);
+    json_member_string(&j, "path", o->hold.path);
     json_member_bool(&j, "active", has_active(p->view));
-    json_key(&j, "lock");
-    if (p->view->has_lock) {
-        crumb_json(&j, &p->view->lock);
-    } else {
-        json_null(&j);
-    }
-    json_key(&j, "breadcrumb");
-    if (p->view->has_active) {
-        crumb_json(&j, &p->view->active);
-    } else {
-        json_null(&j);
-    }
+    crumb_json(&j, "lock", p->view->has_lock, &p->view->lock);
+    crumb_json(&j, "breadcrumb", p->view->has_active, &p->view->active);
     json_key(&j, "members");
     json_array_begin(&j);
     for (size_t i = 0; i < p->count; i++) {
@@ -166,10 +161,9 @@ static int switch_operate_list_json(const struct switch_options *o, const struct
 
 /* --- the frame -------------------------------------------------------------------------- */
 
-static int ask(const struct switch_options *o,
-               int (*question)(struct conclave_recipes *recipes, void *ctx))
+static int ask(const struct switch_options *o, recipes_fn question)
 {
-    struct common_options common = o->turn.common;
+    struct common_options common = o->hold.common;
     common.timeout_ms =
         common.timeout_ms < ANSWER_TIMEOUT_MS ? common.timeout_ms : ANSWER_TIMEOUT_MS;
     struct switch_options options = *o;
@@ -177,16 +171,16 @@ static int ask(const struct switch_options *o,
                       connection_run_recipes(SWITCH_USAGE.name, &common, question, &options));
 }
 
-static int list(struct conclave_recipes *recipes, void *ctx)
+static int list(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
     const struct switch_options *o = ctx;
     struct switch_picture p;
     int error = picture_take(recipes, o, &p);
     if (error == 0) {
-        error = o->turn.common.json ? switch_operate_list_json(o, &p) : list_lines(o, &p);
+        error = o->hold.common.json ? switch_operate_list_json(o, &p) : list_lines(o, &p);
         picture_free(&p);
     }
-    return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->turn.path, error);
+    return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->hold.path, error);
 }
 
 int switch_list(const struct switch_options *options)
@@ -196,7 +190,7 @@ int switch_list(const struct switch_options *options)
 
 /* --- override --------------------------------------------------------------------------- */
 
-static int override(struct conclave_recipes *recipes, void *ctx)
+static int override(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
     const struct switch_options *o = ctx;
     struct conclave_token token = {0};
@@ -205,19 +199,19 @@ static int override(struct conclave_recipes *recipes, void *ctx)
                            "--override wants the token of the breadcrumb, not \"%s\"", o->override);
     }
     int error =
-        conclave_elector_override(recipes, o->turn.path, token, NULL, 0, o->turn.common.timeout_ms);
+        conclave_elector_override(recipes, o->hold.path, token, NULL, 0, o->hold.common.timeout_ms);
     if (error == CONCLAVE_ECONFLICT) {
         fprintf(stderr,
                 "conclave switch: %s: there is nobody with token %s to be fenced; see \"conclave "
                 "switch %s --list\"\n",
-                o->turn.path, o->override, o->turn.path);
+                o->hold.path, o->override, o->hold.path);
         return CLI_EXIT_FAILED;
     }
     if (error == CONCLAVE_NO_NODE) {
-        fprintf(stderr, "conclave switch: %s: nobody was active there\n", o->turn.path);
+        fprintf(stderr, "conclave switch: %s: nobody was active there\n", o->hold.path);
         return CLI_EXIT_FAILED;
     }
-    return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->turn.path, error);
+    return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->hold.path, error);
 }
 
 int switch_override(const struct switch_options *options)
@@ -227,9 +221,8 @@ int switch_override(const struct switch_options *options)
 
 /* --- cede --------------------------------------------------------------------------------
  *
- * The request is an ephemeral node in <dir>/requests that names the token of the active one that is
- * meant: it concerns nobody else, and goes with whoever asks. What came of it is read from the elector's
- * own nodes, so it is true whatever the one that was asked says. */
+ * The request is an ephemeral node in <dir>/requests with the token of the active member: it concerns no other member,
+ * and ends with this process. The outcome is read from the elector's nodes, and not from the member's answer. */
 
 struct ceding {
     int64_t token; /* of the one that is asked */
@@ -237,7 +230,7 @@ struct ceding {
     bool stepped_down;
 };
 
-/* Whether the new one says that it is ready; one that says nothing of itself (Hadoop's) is. */
+/* Whether the new active member is ready; one without a node below <dir>/members (Hadoop's) counts as ready. */
 static bool is_ready(const struct switch_picture *p, const char *id, int64_t token)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -264,29 +257,28 @@ static int switch_operate_look(const struct switch_options *o, struct ceding *c,
     const char *id = name_of(&v->active, &space);
     if (strcmp(id, c->id) == 0) {
         fprintf(stderr, "conclave switch: %s: nobody else took over: %s is active again\n",
-                o->turn.path, id);
+                o->hold.path, id);
         return CLI_EXIT_FAILED;
     }
     if (!is_ready(p, id, token)) {
         return -1;
     }
-    if (o->turn.common.json) {
-        struct json j;
-        json_line_begin(&j);
-        json_member_string(&j, "from", c->id);
-        json_member_string(&j, "active", id);
-        json_member_int(&j, "token", token);
-        int error = json_line_print(&j, stdout);
-        return error == 0 ? 0 : CLI_EXIT_IO;
+    struct record r;
+    record_begin(&r, o->hold.common.json);
+    if (r.json) {
+        json_member_string(&r.j, "from", c->id);
+    } else {
+        record_string(&r, NULL, "active");
     }
-    printf("active\t%s\t%" PRId64 "\n", id, token);
-    return 0;
+    record_string(&r, "active", id);
+    record_int(&r, "token", token);
+    return record_print(&r) == 0 ? 0 : CLI_EXIT_IO;
 }
 
 static int wait_for_next(struct conclave_recipes *recipes, const struct switch_options *o,
                          struct ceding *c)
 {
-    int64_t deadline_ms = clock_monotonic_ms(clock_system()) + o->turn.common.timeout_ms;
+    int64_t deadline_ms = clock_monotonic_ms(clock_system()) + o->hold.common.timeout_ms;
     char timeout[DURATION_TEXT_MAX];
     do {
         struct switch_picture p;
@@ -298,15 +290,15 @@ static int wait_for_next(struct conclave_recipes *recipes, const struct switch_o
                 return code;
             }
         } else if (!conclave_error_retryable(error)) {
-            return fail(SWITCH_USAGE.name, o->turn.path, error);
+            return fail(SWITCH_USAGE.name, o->hold.path, error);
         }
         usleep(LOOK_AGAIN_MS * 1000);
     } while (clock_monotonic_ms(clock_system()) < deadline_ms);
-    fprintf(stderr, "conclave switch: %s: %s %s\n", o->turn.path, c->id,
+    fprintf(stderr, "conclave switch: %s: %s %s\n", o->hold.path, c->id,
             c->stepped_down ? "has stepped down, and nobody has become active"
                             : "has not stepped down");
     fprintf(stderr, "conclave switch: %s: within %s; see \"conclave switch %s --list\"\n",
-            o->turn.path, duration_text(o->turn.common.timeout_ms, timeout), o->turn.path);
+            o->hold.path, duration_text(o->hold.common.timeout_ms, timeout), o->hold.path);
     return CLI_EXIT_TIMEOUT;
 }
 
@@ -314,20 +306,20 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
                          const struct ceding *c, struct conclave_group **ret)
 {
     char path[SWITCH_PATH_MAX];
-    char id[TURN_ID_MAX + 32];
+    char id[HOLD_ID_MAX + 32];
     struct buf text;
     uint8_t bytes[4];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     struct cede_request request = {c->token, o->stay_out_ms};
     random_bytes(bytes, sizeof bytes);
-    (void)snprintf(id, sizeof id, "cede-%s-%02x%02x%02x%02x", o->turn.id, bytes[0], bytes[1],
+    (void)snprintf(id, sizeof id, "cede-%s-%02x%02x%02x%02x", o->hold.id, bytes[0], bytes[1],
                    bytes[2], bytes[3]);
     for (char *at = id; *at != '\0'; at++) {
         *at = (char)(*at == '/' ? '_' : *at);
     }
     buf_init(&text, 0);
     request_write(&text, &request);
-    switch_path(path, o->turn.path, SWITCH_REQUESTS);
+    switch_path(path, o->hold.path, SWITCH_REQUESTS);
     options.path = path;
     options.id = id;
     options.data = text.data;
@@ -338,7 +330,7 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
     return error;
 }
 
-static int cede(struct conclave_recipes *recipes, void *ctx)
+static int cede(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
     const struct switch_options *o = ctx;
     struct switch_picture p;
@@ -347,11 +339,11 @@ static int cede(struct conclave_recipes *recipes, void *ctx)
     struct ceding c = {0};
     int error = picture_take(recipes, o, &p);
     if (error != 0) {
-        return fail(SWITCH_USAGE.name, o->turn.path, error);
+        return fail(SWITCH_USAGE.name, o->hold.path, error);
     }
     if (!has_active(p.view)) {
         picture_free(&p);
-        fprintf(stderr, "conclave switch: %s: nobody is active\n", o->turn.path);
+        fprintf(stderr, "conclave switch: %s: nobody is active\n", o->hold.path);
         return CLI_EXIT_FAILED;
     }
     c.token = p.view->active.token.czxid;
@@ -359,15 +351,15 @@ static int cede(struct conclave_recipes *recipes, void *ctx)
     picture_free(&p);
     error = request_place(recipes, o, &c, &group);
     if (error != 0) {
-        return fail(SWITCH_USAGE.name, o->turn.path, error);
+        return fail(SWITCH_USAGE.name, o->hold.path, error);
     }
     error = conclave_group_wait_joined(group, JOIN_TIMEOUT_MS);
     int code =
-        error == 0 ? wait_for_next(recipes, o, &c) : fail(SWITCH_USAGE.name, o->turn.path, error);
+        error == 0 ? wait_for_next(recipes, o, &c) : fail(SWITCH_USAGE.name, o->hold.path, error);
     error = conclave_group_close_wait(group, ANSWER_TIMEOUT_MS);
     if (error != 0) {
         /* The handle cannot be given back; its node goes with the session. */
-        code = code != 0 ? code : fail(SWITCH_USAGE.name, o->turn.path, error);
+        code = code != 0 ? code : fail(SWITCH_USAGE.name, o->hold.path, error);
         fflush(NULL);
         _exit(code);
     }

@@ -11,7 +11,6 @@
 #include "cli/switch/switch.h"
 
 #include "base/random.h"
-#include "cli/common/command.h"
 #include "fencing/child_process.h"
 
 #include <errno.h>
@@ -32,7 +31,7 @@ enum {
 
 struct switching {
     struct switch_options *o;
-    struct hold *turn;
+    struct hold *hold;
     char incarnation[2 * INCARNATION_BYTES + 1];
     struct buf address; /* the elector's data */
     int fence_stop_fd;  /* eventfd: what fences is to be broken off */
@@ -71,7 +70,7 @@ static void card_publish(struct switching *s)
     int error =
         buf_ok(&text) ? conclave_group_set_data(s->members, text.data, text.len) : CONCLAVE_ENOMEM;
     if (error != 0 && error != CONCLAVE_ECLOSED) {
-        fail(SWITCH_USAGE.name, s->o->turn.path, error);
+        fail(SWITCH_USAGE.name, s->o->hold.path, error);
     }
     buf_finish(&text);
 }
@@ -105,7 +104,7 @@ static void requests_consider(struct switching *s)
         switch_tell_request(s->o, s->asked_by[i], request->stay_out_ms);
         int error = conclave_elector_cede(s->elector, request->stay_out_ms);
         if (error != 0) {
-            fail(SWITCH_USAGE.name, s->o->turn.path, error);
+            fail(SWITCH_USAGE.name, s->o->hold.path, error);
         }
     }
 }
@@ -130,7 +129,7 @@ static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 {
     struct switching *s = ctx;
     if (why != CONCLAVE_ECLOSED) {
-        fail(SWITCH_USAGE.name, s->o->turn.path, why);
+        fail(SWITCH_USAGE.name, s->o->hold.path, why);
     }
 }
 
@@ -143,15 +142,15 @@ static int groups_open(struct switching *s, struct conclave_recipes *recipes)
     struct buf text;
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     options.path = path;
-    switch_path(path, s->o->turn.path, SWITCH_REQUESTS);
+    switch_path(path, s->o->hold.path, SWITCH_REQUESTS);
     int error = conclave_group_open(recipes, &options, &observer, s, &s->requests);
     if (error != 0) {
         return error;
     }
     buf_init(&text, 0);
     member_description_write(&text, &s->card);
-    switch_path(path, s->o->turn.path, SWITCH_MEMBERS);
-    options.id = s->o->turn.id;
+    switch_path(path, s->o->hold.path, SWITCH_MEMBERS);
+    options.id = s->o->hold.id;
     options.incarnation = s->incarnation;
     options.data = text.data;
     options.data_len = text.len;
@@ -192,8 +191,8 @@ static int hook_run(struct switching *s, const char *command, const char *role, 
     size_t n = 0;
     int code = 0;
     (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ROLE=%s", role);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_PATH=%s", o->turn.path);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ID=%s", o->turn.id);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_PATH=%s", o->hold.path);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ID=%s", o->hold.id);
     (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_TOKEN=%" PRId64, token);
     (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_REASON=%s", why);
     (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_STOP_WITHIN_MS=%" PRId64, timeout_ms);
@@ -259,8 +258,8 @@ static int activate(struct conclave_elector *elector, struct conclave_token toke
     card_publish(s);
     requests_consider(s);
     pthread_mutex_unlock(&s->lock);
-    hold_granted(s->turn, token.czxid, conclave_elector_lease_until_ns(elector));
-    if (s->o->turn.command == NULL) {
+    hold_granted(s->hold, token.czxid, conclave_elector_lease_until_ns(elector));
+    if (s->o->hold.command == NULL) {
         ready(s, token.czxid);
     }
     return 0;
@@ -282,14 +281,14 @@ static int deactivate(struct conclave_elector *elector, int why, int64_t stop_wi
         result = hook_run(s, s->o->on_standby, "standby", token, conclave_errname(why),
                           in_time ? stop_within_ms : s->o->hook_timeout_ms, NULL);
     }
-    hold_revoked(s->turn, why, stop_within_ms);
-    return result == 0 && hold_certain(s->turn) ? 0 : -1;
+    hold_revoked(s->hold, why, stop_within_ms);
+    return result == 0 && hold_certain(s->hold) ? 0 : -1;
 }
 
 static void switch_run_on_closed(struct conclave_elector *elector, int why, void *ctx)
 {
     struct switching *s = ctx;
-    hold_closed(s->turn, why);
+    hold_closed(s->hold, why);
 }
 
 /* --- fencing ---------------------------------------------------------------------------------- */
@@ -336,7 +335,7 @@ static int fence(struct conclave_elector *elector, const struct conclave_breadcr
                 "conclave switch: %s: no method has confirmed that %s (token %" PRId64 ") is dead; "
                 "nobody becomes active before one does. When you have made sure yourself: "
                 "conclave switch %s --override %" PRId64 "\n",
-                o->turn.path, target.id, target.old_token, o->turn.path, target.old_token);
+                o->hold.path, target.id, target.old_token, o->hold.path, target.old_token);
     }
     return error;
 }
@@ -362,8 +361,8 @@ static int health_begin(struct switching *s)
     if (s->o->health.command == NULL) {
         return 0;
     }
-    (void)snprintf(s->health_variables[0], TEXT_MAX, "CONCLAVE_PATH=%s", s->o->turn.path);
-    (void)snprintf(s->health_variables[1], TEXT_MAX, "CONCLAVE_ID=%s", s->o->turn.id);
+    (void)snprintf(s->health_variables[0], TEXT_MAX, "CONCLAVE_PATH=%s", s->o->hold.path);
+    (void)snprintf(s->health_variables[1], TEXT_MAX, "CONCLAVE_ID=%s", s->o->hold.id);
     s->health_more[0] = s->health_variables[0];
     s->health_more[1] = s->health_variables[1];
     s->health = (struct health_monitor){.rules = &s->o->health,
@@ -394,16 +393,16 @@ static int elector_begin(struct switching *s, struct hold *r, struct conclave_el
     options.layout = s->o->hadoop ? CONCLAVE_ELECTOR_LAYOUT_HADOOP : CONCLAVE_ELECTOR_LAYOUT_NATIVE;
     options.herd_free = s->o->herd_free;
     options.health = s->health_state;
-    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.lease.grace_ms = hold_lease_grace_ms(r);
     return conclave_elector_open(r->recipes, &options, &callbacks, s, ret);
 }
 
 static int switch_run_start(struct hold *r, void **ret_holding)
 {
     struct switching *s = switching;
-    bool first = s->turn == NULL;
+    bool first = s->hold == NULL;
     int error = 0;
-    s->turn = r;
+    s->hold = r;
     pthread_mutex_lock(&s->lock);
     if (first) {
         error = groups_open(s, r->recipes);
@@ -465,26 +464,18 @@ static int ack(void *holding)
     return 0;
 }
 
-static void tell_timeout(const struct hold *r)
-{
-    fprintf(stderr,
-            "conclave switch: %s: not active within the time; see who is with \"conclave switch "
-            "%s --list\"\n",
-            r->options->path, r->options->path);
-}
-
 const struct hold_kind SWITCHING = {
-    .thing = "switch",
     .role = "active",
     .lost = "active no more",
     .withdrawn = "it has left",
+    .late = "not active",
+    .see = "who is active",
     .start = switch_run_start,
     .close = close_elector,
     .destroy = destroy_elector,
     .lease_until_ns = lease_until_ns,
     .node = node,
     .ack = ack,
-    .tell_timeout = tell_timeout,
     .end = end,
 };
 
@@ -493,12 +484,12 @@ const struct hold_kind SWITCHING = {
 static int address_make(struct switching *s)
 {
     const struct switch_options *o = s->o;
-    const char *slash = strrchr(o->turn.path, '/');
+    const char *slash = strrchr(o->hold.path, '/');
     struct address address = {.port = (int)o->port,
                               .data = slice_str(o->data != NULL ? o->data : ""),
-                              .service = slash != NULL ? slash + 1 : o->turn.path,
+                              .service = slash != NULL ? slash + 1 : o->hold.path,
                               .failover_port = (int)o->failover_port};
-    (void)snprintf(address.id, sizeof address.id, "%s", o->turn.id);
+    (void)snprintf(address.id, sizeof address.id, "%s", o->hold.id);
     (void)snprintf(address.host, sizeof address.host, "%s", o->host);
     (void)snprintf(s->card.host, sizeof s->card.host, "%s", o->host);
     s->card.port = address.port;
@@ -533,10 +524,10 @@ int switch_run(struct switch_options *options)
         fprintf(stderr,
                 "conclave switch: %s: it is not sure that the service is on standby: not "
                 "taking part\n",
-                options->turn.path);
+                options->hold.path);
         return CLI_EXIT_CONFIG;
     }
-    int code = hold_run(&options->turn);
+    int code = hold_run(&options->hold);
     close(s.fence_stop_fd);
     buf_finish(&s.address);
     return code;

@@ -1,12 +1,8 @@
-/* conclave acl: who may do what with a node. */
-#include "cli/common/acl_text.h"
+/* conclave acl: shows and replaces the ACL of a node. */
 #include "cli/common/client_command.h"
-#include "cli/common/command.h"
-#include "cli/common/connection.h"
 #include "cli/common/node_output.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct acl_options {
     struct common_options common;
@@ -16,15 +12,17 @@ struct acl_options {
 
 static const struct option_row ROWS[] = {
     {"recursive", 'r', OPTION_FLAG, offsetof(struct acl_options, recursive), NULL,
-     "set: of the node and of everything below it.", NULL},
+     "set: of the node and of everything below it."},
     {"version", 0, OPTION_INTEGER, offsetof(struct acl_options, version), "N",
      "set: only if the ACL's version is N; see aversion in \"conclave stat\". Default: whatever it "
-     "is.",
-     NULL},
+     "is."},
     {.name = NULL},
 };
 
-enum { OPERANDS_MAX = 1000 };
+enum { ACLS_MAX = 1000 };
+enum acl_verb { ACL_GET, ACL_SET };
+static const struct command_verb VERBS[] = {
+    [ACL_GET] = {"get", 1, 1, false}, [ACL_SET] = {"set", 2, 1 + ACLS_MAX, false}, {.name = NULL}};
 
 static const struct command_usage USAGE = {
     .name = "acl",
@@ -35,63 +33,28 @@ static const struct command_usage USAGE = {
         "the ACL. An ACL may hold several entries, with commas between them:\n"
         "\n"
         "  world:anyone:r          everybody may read\n"
-        "  auth::cdrwa             who I am, by --auth, may do everything\n"
-        "  digest:USER:HASH:cdrwa  who knows the password of USER; HASH is the base64\n"
+        "  auth::cdrwa             the identities of --auth may do everything\n"
+        "  digest:USER:HASH:cdrwa  clients with the password of USER; HASH is the base64\n"
         "                          of the SHA-1 of USER:PASSWORD\n"
-        "  ip:10.0.0.0/8:rw        who comes from there\n",
+        "  ip:10.0.0.0/8:rw        clients from these addresses\n",
     .rows = ROWS,
     .more = "With --json, get: {\"path\":PATH,\"acl\":[{\"scheme\":S,\"id\":I,\"perms\":P}],"
             "\"stat\":{...}}; set: {\"path\":PATH,\"changed\":NUMBER OF NODES}. Children do not "
             "inherit the ACL of their parent.\n",
     .client = true,
-    .operands_min = 2,
-    .operands_max = OPERANDS_MAX,
+    .verbs = VERBS,
 };
-
-static bool is_set(const struct operands *operands)
-{
-    return strcmp(operands->words[0], "set") == 0;
-}
 
 static int acl_check(void *target, const struct operands *operands)
 {
-    const struct acl_options *options = target;
-    if (!is_set(operands) && strcmp(operands->words[0], "get") != 0) {
-        return usage_error(&USAGE, "\"%s\" is neither get nor set", operands->words[0]);
-    }
-    if (is_set(operands) && operands->count < 3) {
-        return usage_error(&USAGE, "set needs an ACL");
-    }
-    if (!is_set(operands) && operands->count > 2) {
-        return usage_error(&USAGE, "there is an argument too many, \"%s\"", operands->words[2]);
-    }
-    if (!is_set(operands) && (options->recursive || options->version != -1)) {
-        return usage_error(&USAGE, "--recursive and --version go with set");
-    }
-    if (options->recursive && options->version != -1) {
-        return usage_error(&USAGE, "--version goes with one node, not with --recursive");
-    }
-    return OPTIONS_GO_ON;
-}
-
-static int acl_json(const char *path, const struct conclave_reply *reply)
-{
-    char perms[ACL_PERMS_TEXT_MAX];
-    struct json j;
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    json_key(&j, "acl");
-    json_array_begin(&j);
-    for (size_t i = 0; i < reply->acl_count; i++) {
-        json_object_begin(&j);
-        json_member_string(&j, "scheme", reply->acl[i].scheme);
-        json_member_string(&j, "id", reply->acl[i].id);
-        json_member_string(&j, "perms", acl_perms_text(reply->acl[i].perms, perms));
-        json_object_end(&j);
-    }
-    json_array_end(&j);
-    stat_json(&j, &reply->stat);
-    return json_line_print(&j, stdout);
+    const struct acl_options *o = target;
+    bool set = operands->verb == ACL_SET;
+    const struct usage_rule rules[] = {
+        {!set && (o->recursive || o->version != -1), "--recursive and --version go with set"},
+        {o->recursive && o->version != -1, "--version goes with one node, not with --recursive"},
+        {false, NULL},
+    };
+    return usage_check(&USAGE, rules);
 }
 
 static int acl_command_get(struct conclave_client *client, const char *path, bool as_json)
@@ -99,16 +62,33 @@ static int acl_command_get(struct conclave_client *client, const char *path, boo
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_ACL, path, 0);
     struct conclave_reply *reply = NULL;
     char perms[ACL_PERMS_TEXT_MAX];
+    struct record r;
     int error = conclave_call(client, &op, &reply);
-    if (error == 0 && as_json) {
-        error = acl_json(path, reply);
-    } else if (error == 0) {
-        for (size_t i = 0; i < reply->acl_count; i++) {
-            printf("%s:%s:%s\n", reply->acl[i].scheme, reply->acl[i].id,
-                   acl_perms_text(reply->acl[i].perms, perms));
+    if (error != 0) {
+        return fail(USAGE.name, path, error);
+    }
+    record_begin(&r, as_json);
+    record_path(&r, path);
+    record_list_begin(&r, "acl", 0, NULL);
+    for (size_t i = 0; i < reply->acl_count; i++) {
+        const struct conclave_acl *a = &reply->acl[i];
+        acl_perms_text(a->perms, perms);
+        if (!r.json) {
+            printf("%s:%s:%s\n", a->scheme, a->id, perms);
+            continue;
         }
+        record_row_begin(&r);
+        record_string(&r, "scheme", a->scheme);
+        record_string(&r, "id", a->id);
+        record_string(&r, "perms", perms);
+        record_row_end(&r);
+    }
+    record_list_end(&r);
+    if (r.json) {
+        stat_json(&r.j, &reply->stat);
     }
     conclave_reply_free(reply);
+    error = record_print(&r);
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
@@ -119,15 +99,6 @@ static int acl_set_one(struct conclave_client *client, const char *path,
     op.acl = list->entries;
     op.acl_count = list->count;
     return conclave_call(client, &op, NULL);
-}
-
-static int acl_report(const char *path, int64_t changed)
-{
-    struct json j;
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    json_member_int(&j, "changed", changed);
-    return json_line_print(&j, stdout);
 }
 
 /* Children before their parents: an ACL that shuts its author out does so last. */
@@ -154,8 +125,8 @@ static int acl_set(struct conclave_client *client, const char *path, const struc
             error = 0; /* gone meanwhile */
         }
     }
-    if (error == 0 && options->common.json) {
-        error = acl_report(path, changed);
+    if (error == 0) {
+        error = report_count(options->common.json, path, "changed", changed);
     }
     int code = error == 0 ? 0 : fail(USAGE.name, at, error);
     branch_free(paths, count);
@@ -167,7 +138,7 @@ static int acl_run(struct conclave_client *client, const void *target,
 {
     const struct acl_options *options = target;
     const char *path = operands->words[1];
-    if (!is_set(operands)) {
+    if (operands->verb == ACL_GET) {
         return acl_command_get(client, path, options->common.json);
     }
     struct acl_entries list;
@@ -186,7 +157,8 @@ static int acl_run(struct conclave_client *client, const void *target,
 
 int command_acl(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, 1, acl_check, acl_run};
+    static const struct client_command COMMAND = {
+        .usage = &USAGE, .path = 1, .check = acl_check, .run = acl_run};
     struct acl_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

@@ -1,11 +1,8 @@
 /* conclave create: a new node, with its parents where asked for. */
-#include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/data_input.h"
 #include "cli/common/node_output.h"
-#include "cli/common/options.h"
-#include "cli/common/waiter.h"
+#include "cli/common/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,21 +22,20 @@ struct create_options {
 
 static const struct option_row ROWS[] = {
     {"ephemeral", 'e', OPTION_FLAG, offsetof(struct create_options, ephemeral), NULL,
-     "The node goes with its session: it is held until the input ends or a signal comes.", NULL},
+     "The node goes with its session: it is held until the input ends or a signal comes."},
     {"sequential", 0, OPTION_FLAG, offsetof(struct create_options, sequential), NULL,
-     "The server adds a rising number to the name.", NULL},
+     "The server adds a rising number to the name."},
     {"container", 0, OPTION_FLAG, offsetof(struct create_options, container), NULL,
-     "The server removes the node when its last child has gone.", NULL},
+     "The server removes the node when its last child has gone."},
     {"ttl", 0, OPTION_DURATION, offsetof(struct create_options, ttl_ms), "DURATION",
      "The server removes the node when it has no children and its data was not written for so "
-     "long. Servers may have this switched off (ZooKeeper: extendedTypesEnabled).",
-     NULL},
+     "long. Servers may have this switched off (ZooKeeper: extendedTypesEnabled)."},
     {"parents", 'p', OPTION_FLAG, offsetof(struct create_options, parents), NULL,
-     "Make missing parents, too, as lasting nodes without data.", NULL},
+     "Make missing parents, too, as lasting nodes without data."},
     {"file", 'f', OPTION_STRING, offsetof(struct create_options, file), "FILE",
-     "Take the data from a file, \"-\" being the input.", NULL},
-    FENCED_BY_ROW(offsetof(struct create_options, fenced_by)),
-    ACL_ROW,
+     "Take the data from a file, \"-\" being the input."},
+    OPTION_GROUP(FENCED_BY_ROWS, offsetof(struct create_options, fenced_by)),
+    OPTION_GROUP(ACL_ROWS, 0),
     {.name = NULL},
 };
 
@@ -52,8 +48,7 @@ static const struct command_usage USAGE = {
     .rows = ROWS,
     .more = "With --json: {\"path\":PATH}.\n",
     .client = true,
-    .operands_min = 1,
-    .operands_max = 2,
+    .operands = {1, 2},
 };
 
 /* Makes every ancestor of path that is missing. The path whose creation failed is in ret_path. */
@@ -92,13 +87,10 @@ static enum conclave_create_mode create_mode(const struct create_options *option
 
 static int create_print(const char *path, bool as_json)
 {
-    struct json j;
-    if (!as_json) {
-        return puts(path) >= 0 && fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
-    }
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    return json_line_print(&j, stdout);
+    struct record r;
+    record_begin(&r, as_json);
+    record_string(&r, "path", path);
+    return record_print(&r);
 }
 
 static int create_fail(const struct create_options *options, const char *path, int error)
@@ -107,8 +99,8 @@ static int create_fail(const struct create_options *options, const char *path, i
     if (error == CONCLAVE_NO_NODE && slash != NULL && slash != path) {
         fprintf(
             stderr,
-            "conclave create: %s: its parent %.*s does not exist (NO_NODE); create it first, or add "
-            "--parents\n",
+            "conclave create: %s: its parent %.*s does not exist (NO_NODE); create it first, or "
+            "add --parents\n",
             path, (int)(slash - path), path);
         return CLI_EXIT_FAILED;
     }
@@ -194,21 +186,19 @@ static int options_take_acl(struct create_options *options)
     return code == 0 ? OPTIONS_GO_ON : code;
 }
 
-static int options_check(const struct create_options *options, const struct operands *operands)
+static int options_check(const struct create_options *o, const struct operands *operands)
 {
-    if (options->container && (options->ephemeral || options->sequential)) {
-        return usage_error(&USAGE, "--container goes with neither --ephemeral nor --sequential");
-    }
-    if (options->ttl_ms == 0) {
-        return usage_error(&USAGE, "--ttl 0 would keep nothing");
-    }
-    if (options->ttl_ms > 0 && (options->container || options->ephemeral)) {
-        return usage_error(&USAGE, "--ttl goes with neither --container nor --ephemeral");
-    }
-    if (options->file != NULL && operands->count == 2) {
-        return usage_error(&USAGE, "give DATA or --file, not both");
-    }
-    return path_check(&USAGE, operands->words[0]);
+    const struct usage_rule rules[] = {
+        {o->container && (o->ephemeral || o->sequential),
+         "--container goes with neither --ephemeral nor --sequential"},
+        {o->ttl_ms == 0, "--ttl 0 would keep nothing"},
+        {o->ttl_ms > 0 && (o->container || o->ephemeral),
+         "--ttl goes with neither --container nor --ephemeral"},
+        {o->file != NULL && operands->count == 2, "give DATA or --file, not both"},
+        {false, NULL},
+    };
+    int code = usage_check(&USAGE, rules);
+    return code == OPTIONS_GO_ON ? path_check(&USAGE, operands->words[0]) : code;
 }
 
 int command_create(int argc, char **argv)

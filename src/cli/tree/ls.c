@@ -1,24 +1,18 @@
 /* conclave ls: the children of a node, or all nodes below it. */
-#include "base/json.h"
-#include "cli/common/command.h"
-#include "cli/common/connection.h"
+#include "cli/common/client_command.h"
 #include "cli/common/node_output.h"
-#include "cli/common/options.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct ls_options {
     struct common_options common;
     bool recursive;
-    bool linearizable;
 };
 
 static const struct option_row ROWS[] = {
     {"recursive", 'r', OPTION_FLAG, offsetof(struct ls_options, recursive), NULL,
-     "List everything below PATH, as whole paths, parents first.", NULL},
-    LINEARIZABLE_ROW(struct ls_options, linearizable),
-    READ_ONLY_ROW,
+     "List everything below PATH, as whole paths, parents first."},
+    OPTION_GROUP(READ_ROWS, 0),
     {.name = NULL},
 };
 
@@ -30,104 +24,69 @@ static const struct command_usage USAGE = {
     .more = "With --json: {\"path\":PATH,\"children\":[NAMES],\"stat\":{...}}, or with --recursive "
             "{\"path\":PATH,\"nodes\":[PATHS]}. The tree may change while a branch is read.\n",
     .client = true,
-    .operands_min = 1,
-    .operands_max = 1,
+    .operands = {1, 1},
 };
 
 static int list_children(struct conclave_client *client, const char *path,
                          const struct ls_options *options)
 {
-    bool as_json = options->common.json;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
-    op.linearizable = options->linearizable;
     struct conclave_reply *reply = NULL;
-    int error = conclave_call(client, &op, &reply);
     const char **names = NULL;
+    op.linearizable = options->common.linearizable;
+    int error = conclave_call(client, &op, &reply);
     if (error == 0) {
         names = names_sorted(reply->children, reply->children_count);
         error = names == NULL ? CONCLAVE_ENOMEM : 0;
     }
-    if (error == 0 && as_json) {
-        struct json j;
-        json_line_begin(&j);
-        json_member_string(&j, "path", path);
-        json_key(&j, "children");
-        json_array_begin(&j);
-        for (size_t i = 0; i < reply->children_count; i++) {
-            json_string(&j, names[i]);
+    if (error == 0) {
+        struct record r;
+        record_begin(&r, options->common.json);
+        record_path(&r, path);
+        record_names(&r, "children", names, reply->children_count);
+        if (r.json) {
+            stat_json(&r.j, &reply->stat);
         }
-        json_array_end(&j);
-        stat_json(&j, &reply->stat);
-        error = json_line_print(&j, stdout);
-    } else if (error == 0) {
-        for (size_t i = 0; i < reply->children_count; i++) {
-            puts(names[i]);
-        }
+        error = record_print(&r);
     }
     free(names);
     conclave_reply_free(reply);
-    return error;
+    return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
-/* The exit code. */
 static int list_branch(struct conclave_client *client, const char *path,
                        const struct ls_options *options)
 {
-    bool as_json = options->common.json;
     char **paths = NULL;
     size_t count = 0;
-    struct json j;
-    int error = branch_list(client, path, options->linearizable, &paths, &count);
-    if (error != 0) {
-        int code = fail(USAGE.name, count > 0 ? paths[0] : path, error);
-        branch_free(paths, count);
-        return code;
+    const char *at = path;
+    int error = branch_list(client, path, options->common.linearizable, &paths, &count);
+    if (error == 0) {
+        struct record r;
+        record_begin(&r, options->common.json);
+        record_path(&r, path);
+        /* The first is the root itself, which is not below itself. */
+        record_names(&r, "nodes", (const char *const *)paths + 1, count - 1);
+        error = record_print(&r);
+    } else if (count > 0) {
+        at = paths[0];
     }
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    json_key(&j, "nodes");
-    json_array_begin(&j);
-    /* The first is the root itself, which is not below itself. */
-    for (size_t i = 1; i < count; i++) {
-        if (as_json) {
-            json_string(&j, paths[i]);
-        } else {
-            puts(paths[i]);
-        }
-    }
-    json_array_end(&j);
-    json_object_end(&j);
-    if (as_json) {
-        error = json_print(&j, stdout);
-    }
-    json_finish(&j);
+    int code = error == 0 ? 0 : fail(USAGE.name, at, error);
     branch_free(paths, count);
-    return error == 0 ? 0 : fail(USAGE.name, path, error);
+    return code;
+}
+
+static int ls_run(struct conclave_client *client, const void *target,
+                  const struct operands *operands)
+{
+    const struct ls_options *options = target;
+    return options->recursive ? list_branch(client, operands->words[0], options)
+                              : list_children(client, operands->words[0], options);
 }
 
 int command_ls(int argc, char **argv)
 {
+    static const struct client_command COMMAND = {.usage = &USAGE, .run = ls_run};
     struct ls_options options = {.common = COMMON_OPTIONS_INIT};
-    struct operands operands;
-    struct conclave_client *client;
-    int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = path_check(&USAGE, operands.words[0]);
-    }
-    if (code != OPTIONS_GO_ON) {
-        return code;
-    }
-    code = connection_open(USAGE.name, &options.common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    const char *path = operands.words[0];
-    if (options.recursive) {
-        code = list_branch(client, path, &options);
-    } else {
-        int error = list_children(client, path, &options);
-        code = error == 0 ? 0 : fail(USAGE.name, path, error);
-    }
-    connection_close(client);
-    return output_end(USAGE.name, code);
+    return client_command_run(&COMMAND, argc, argv, &options);
 }

@@ -5,8 +5,6 @@
  */
 #define _GNU_SOURCE /* asprintf */
 #include "cli/common/client_command.h"
-#include "cli/common/command.h"
-#include "cli/common/connection.h"
 #include "cli/common/node_output.h"
 #include "cli/common/values.h"
 #include "cli/tree/quota_text.h"
@@ -30,16 +28,20 @@ struct quota_options {
 
 static const struct option_row ROWS[] = {
     {"count", 0, OPTION_STRING, offsetof(struct quota_options, count), "N",
-     "set: nodes, PATH itself included; above it the server warns in its log. -1: no limit.", NULL},
+     "set: nodes, PATH itself included; above it the server warns in its log. -1: no limit."},
     {"bytes", 0, OPTION_STRING, offsetof(struct quota_options, bytes), "N",
-     "set: bytes of data in all; above it the server warns in its log. -1: no limit.", NULL},
+     "set: bytes of data in all; above it the server warns in its log. -1: no limit."},
     {"hard-count", 0, OPTION_STRING, offsetof(struct quota_options, hard_count), "N",
-     "set: nodes; what goes above it is refused (QUOTA_EXCEEDED). -1: no limit.", NULL},
+     "set: nodes; what goes above it is refused (QUOTA_EXCEEDED). -1: no limit."},
     {"hard-bytes", 0, OPTION_STRING, offsetof(struct quota_options, hard_bytes), "N",
-     "set: bytes of data; what goes above it is refused. -1: no limit.", NULL},
-    ACL_ROW,
+     "set: bytes of data; what goes above it is refused. -1: no limit."},
+    OPTION_GROUP(ACL_ROWS, 0),
     {.name = NULL},
 };
+
+enum quota_verb { QUOTA_GET, QUOTA_SET, QUOTA_RM };
+static const struct command_verb VERBS[] = {
+    {"get", 1, 1, false}, {"set", 1, 1, false}, {"rm", 1, 1, false}, {.name = NULL}};
 
 static const struct command_usage USAGE = {
     .name = "quota",
@@ -56,8 +58,7 @@ static const struct command_usage USAGE = {
         "null where there is no limit. Give --server without a chroot: quotas are kept for "
         "the whole tree.\n",
     .client = true,
-    .operands_min = 2,
-    .operands_max = 2,
+    .verbs = VERBS,
 };
 
 /* Beside the error list: what only this command finds. */
@@ -95,17 +96,26 @@ static int limits_read(struct conclave_client *client, const char *path, const c
     return error;
 }
 
-/* --- get
- * ---------------------------------------------------------------------------------------------- */
+/* --- get --------------------------------------------------------------------------------------- */
 
 static void limit_json(struct json *j, const char *key, int64_t value)
 {
-    json_key(j, key);
     if (value < 0) {
-        json_null(j);
+        json_member_null(j, key);
     } else {
-        json_int(j, value);
+        json_member_int(j, key, value);
     }
+}
+
+/* Of one kind: nodes or bytes. */
+static void quota_put(struct json *j, const char *kind, int64_t used, int64_t limit, int64_t hard)
+{
+    json_key(j, kind);
+    json_object_begin(j);
+    limit_json(j, "used", used);
+    limit_json(j, "limit", limit);
+    limit_json(j, "hard_limit", hard);
+    json_object_end(j);
 }
 
 static int quota_json(const char *path, const struct quota_limits *limits,
@@ -114,18 +124,8 @@ static int quota_json(const char *path, const struct quota_limits *limits,
     struct json j;
     json_line_begin(&j);
     json_member_string(&j, "path", path);
-    json_key(&j, "count");
-    json_object_begin(&j);
-    limit_json(&j, "used", used->count);
-    limit_json(&j, "limit", limits->count);
-    limit_json(&j, "hard_limit", limits->hard_count);
-    json_object_end(&j);
-    json_key(&j, "bytes");
-    json_object_begin(&j);
-    limit_json(&j, "used", used->bytes);
-    limit_json(&j, "limit", limits->bytes);
-    limit_json(&j, "hard_limit", limits->hard_bytes);
-    json_object_end(&j);
+    quota_put(&j, "count", used->count, limits->count, limits->hard_count);
+    quota_put(&j, "bytes", used->bytes, limits->bytes, limits->hard_bytes);
     return json_line_print(&j, stdout);
 }
 
@@ -163,8 +163,7 @@ static int quota_get(struct conclave_client *client, const char *path, bool as_j
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
-/* --- set
- * ---------------------------------------------------------------------------------------------- */
+/* --- set --------------------------------------------------------------------------------------- */
 
 static bool limit_parse(const char *text, int64_t *ret)
 {
@@ -315,8 +314,7 @@ static int quota_set(struct conclave_client *client, const char *path,
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
-/* --- rm
- * ----------------------------------------------------------------------------------------------- */
+/* --- rm ---------------------------------------------------------------------------------------- */
 
 /* Removes the nodes upward that have become empty. */
 static int trim_ancestors(struct conclave_client *client, const char *path)
@@ -362,26 +360,21 @@ static int quota_rm(struct conclave_client *client, const char *path, bool as_js
 
 static int quota_command_check(void *target, const struct operands *operands)
 {
-    const struct quota_options *options = target;
+    const struct quota_options *o = target;
     struct quota_limits limits;
-    const char *verb = operands->words[0];
-    bool set = strcmp(verb, "set") == 0;
-    bool given = options->count != NULL || options->bytes != NULL || options->hard_count != NULL ||
-                 options->hard_bytes != NULL;
-    if (!set && strcmp(verb, "get") != 0 && strcmp(verb, "rm") != 0) {
-        return usage_error(&USAGE, "\"%s\" is none of get, set and rm", verb);
-    }
-    if (set != given) {
-        return usage_error(&USAGE, set ? "set needs a limit" : "limits go with set");
-    }
-    if (!limits_apply(options, &limits)) {
-        return usage_error(&USAGE, "a limit is a whole number, or -1");
-    }
-    if (strncmp(operands->words[1], "/zookeeper", 10) == 0 &&
-        (operands->words[1][10] == '/' || operands->words[1][10] == '\0')) {
-        return usage_error(&USAGE, "the server's own nodes have no quota");
-    }
-    return OPTIONS_GO_ON;
+    const char *path = operands->words[1];
+    bool set = operands->verb == QUOTA_SET;
+    bool given =
+        o->count != NULL || o->bytes != NULL || o->hard_count != NULL || o->hard_bytes != NULL;
+    const struct usage_rule rules[] = {
+        {set && !given, "set needs a limit"},
+        {!set && given, "limits go with set"},
+        {!limits_apply(o, &limits), "a limit is a whole number, or -1"},
+        {strncmp(path, "/zookeeper", 10) == 0 && (path[10] == '/' || path[10] == '\0'),
+         "the server's own nodes have no quota"},
+        {false, NULL},
+    };
+    return usage_check(&USAGE, rules);
 }
 
 static int quota_run(struct conclave_client *client, const void *target,
@@ -389,19 +382,15 @@ static int quota_run(struct conclave_client *client, const void *target,
 {
     const struct quota_options *options = target;
     const char *path = operands->words[1];
-    switch (operands->words[0][0]) {
-    case 'g':
-        return quota_get(client, path, options->common.json);
-    case 's':
-        return quota_set(client, path, options);
-    default:
-        return quota_rm(client, path, options->common.json);
-    }
+    return operands->verb == QUOTA_GET   ? quota_get(client, path, options->common.json)
+           : operands->verb == QUOTA_SET ? quota_set(client, path, options)
+                                         : quota_rm(client, path, options->common.json);
 }
 
 int command_quota(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, 1, quota_command_check, quota_run};
+    static const struct client_command COMMAND = {
+        .usage = &USAGE, .path = 1, .check = quota_command_check, .run = quota_run};
     struct quota_options options = {.common = COMMON_OPTIONS_INIT};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

@@ -1,10 +1,6 @@
 /* conclave rm: a node, or a branch from its leaves up. */
-#include "base/json.h"
 #include "cli/common/client_command.h"
-#include "cli/common/command.h"
-#include "cli/common/connection.h"
 #include "cli/common/node_output.h"
-#include "cli/common/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +15,10 @@ struct rm_options {
 
 static const struct option_row ROWS[] = {
     {"recursive", 'r', OPTION_FLAG, offsetof(struct rm_options, recursive), NULL,
-     "Remove everything below PATH first, node by node, children before parents.", NULL},
+     "Remove everything below PATH first, node by node, children before parents."},
     {"version", 0, OPTION_INTEGER, offsetof(struct rm_options, version), "N",
-     "Only if the node's version is N; see \"conclave stat\". Default: whatever it is.", NULL},
-    FENCED_BY_ROW(offsetof(struct rm_options, fenced_by)),
+     "Only if the node's version is N; see \"conclave stat\". Default: whatever it is."},
+    OPTION_GROUP(FENCED_BY_ROWS, offsetof(struct rm_options, fenced_by)),
     {.name = NULL},
 };
 
@@ -36,12 +32,10 @@ static const struct command_usage USAGE = {
             "made meanwhile are removed, too. \"rm / --recursive\" removes everything but the root "
             "and /zookeeper.\n",
     .client = true,
-    .operands_min = 1,
-    .operands_max = 1,
+    .operands = {1, 1},
 };
 
-/* New children may appear while a branch is removed; after so many rounds somebody is working
- * against us. */
+/* New children may appear while a branch is removed; after this many rounds somebody is working against us. */
 #define ROUNDS_MAX 16
 
 static int remove_one(struct conclave_client *client, const char *path,
@@ -56,8 +50,7 @@ static int remove_one(struct conclave_client *client, const char *path,
     return error;
 }
 
-/* One pass over what is there now, last listed first. CONCLAVE_NOT_EMPTY: something was added
- * meanwhile. */
+/* One pass over the nodes that are there now, last listed first. CONCLAVE_NOT_EMPTY: something was added meanwhile. */
 static int remove_branch_once(struct conclave_client *client, const char *root,
                               const struct rm_options *options, int64_t *removed, char **ret_at)
 {
@@ -95,26 +88,18 @@ static int remove_branch(struct conclave_client *client, const char *root,
     return error;
 }
 
-static int rm_report(const char *path, int64_t removed)
-{
-    struct json j;
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    json_member_int(&j, "removed", removed);
-    return json_line_print(&j, stdout);
-}
-
 static int rm_check(void *target, const struct operands *operands)
 {
     const struct rm_options *options = target;
-    if (options->recursive && options->version != -1) {
-        return usage_error(&USAGE, "--version goes with one node, not with --recursive");
-    }
-    if (!options->recursive && strcmp(operands->words[0], "/") == 0) {
-        return usage_error(&USAGE, "the root always stays; with --recursive everything below it "
-                                   "is removed, save /zookeeper");
-    }
-    return OPTIONS_GO_ON;
+    bool root = strcmp(operands->words[0], "/") == 0;
+    const struct usage_rule rules[] = {
+        {options->recursive && options->version != -1,
+         "--version goes with one node, not with --recursive"},
+        {root && !options->recursive, "the root always stays; with --recursive everything below it "
+                                      "is removed, save /zookeeper"},
+        {false, NULL},
+    };
+    return usage_check(&USAGE, rules);
 }
 
 static int rm_run(struct conclave_client *client, const void *target,
@@ -126,8 +111,8 @@ static int rm_run(struct conclave_client *client, const void *target,
     char *at = NULL;
     int error = options->recursive ? remove_branch(client, path, options, &removed, &at)
                                    : remove_one(client, path, options, &removed);
-    if (error == 0 && options->common.json) {
-        error = rm_report(path, removed);
+    if (error == 0) {
+        error = report_count(options->common.json, path, "removed", removed);
     }
     if (error == CONCLAVE_BAD_ARGUMENTS && strncmp(path, "/zookeeper", 10) == 0) {
         fprintf(stderr, "conclave rm: %s belongs to the servers and cannot be removed\n", path);
@@ -142,7 +127,8 @@ static int rm_run(struct conclave_client *client, const void *target,
 
 int command_rm(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, 0, rm_check, rm_run};
+    static const struct client_command COMMAND = {
+        .usage = &USAGE, .check = rm_check, .run = rm_run};
     struct rm_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

@@ -1,13 +1,8 @@
 /* conclave set: new data for a node that exists. */
-#include "base/json.h"
 #include "cli/common/client_command.h"
-#include "cli/common/command.h"
-#include "cli/common/connection.h"
 #include "cli/common/data_input.h"
 #include "cli/common/node_output.h"
-#include "cli/common/options.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct set_options {
@@ -20,10 +15,10 @@ struct set_options {
 
 static const struct option_row ROWS[] = {
     {"file", 'f', OPTION_STRING, offsetof(struct set_options, file), "FILE",
-     "Take the data from a file, \"-\" being the input.", NULL},
+     "Take the data from a file, \"-\" being the input."},
     {"version", 0, OPTION_INTEGER, offsetof(struct set_options, version), "N",
-     "Only if the node's version is N; see \"conclave stat\". Default: whatever it is.", NULL},
-    FENCED_BY_ROW(offsetof(struct set_options, fenced_by)),
+     "Only if the node's version is N; see \"conclave stat\". Default: whatever it is."},
+    OPTION_GROUP(FENCED_BY_ROWS, offsetof(struct set_options, fenced_by)),
     {.name = NULL},
 };
 
@@ -36,8 +31,7 @@ static const struct command_usage USAGE = {
     .rows = ROWS,
     .more = "With --json: {\"path\":PATH,\"stat\":{...}}; without it nothing is printed.\n",
     .client = true,
-    .operands_min = 1,
-    .operands_max = 2,
+    .operands = {1, 2},
 };
 
 /* Reads the data that the arguments name. */
@@ -57,15 +51,6 @@ static int set_check(void *target, const struct operands *operands)
     return code == 0 ? OPTIONS_GO_ON : code;
 }
 
-static int set_print(const char *path, const struct conclave_reply *reply)
-{
-    struct json j;
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    stat_json(&j, &reply->stat);
-    return json_line_print(&j, stdout);
-}
-
 static int set_run(struct conclave_client *client, const void *target,
                    const struct operands *operands)
 {
@@ -77,7 +62,11 @@ static int set_run(struct conclave_client *client, const void *target,
     const struct conclave_reply *result;
     int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
     if (error == 0 && result != NULL && options->common.json) {
-        error = set_print(path, result);
+        struct record r;
+        record_begin(&r, true);
+        record_path(&r, path);
+        stat_json(&r.j, &result->stat);
+        error = record_print(&r);
     }
     conclave_reply_free(reply);
     return error == 0 ? 0 : fail_write(USAGE.name, path, options->fenced_by, error);
@@ -85,7 +74,8 @@ static int set_run(struct conclave_client *client, const void *target,
 
 int command_set(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, 0, set_check, set_run};
+    static const struct client_command COMMAND = {
+        .usage = &USAGE, .check = set_check, .run = set_run};
     struct set_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
     buf_init(&options.data, DATA_INPUT_MAX);
     int code = client_command_run(&COMMAND, argc, argv, &options);

@@ -1,7 +1,5 @@
 /* conclave tree: a branch, drawn by indentation. */
 #include "cli/common/client_command.h"
-#include "cli/common/command.h"
-#include "cli/common/connection.h"
 #include "cli/common/node_output.h"
 
 #include <limits.h>
@@ -11,14 +9,12 @@
 struct tree_options {
     struct common_options common;
     int64_t depth;
-    bool linearizable;
 };
 
 static const struct option_row ROWS[] = {
     {"depth", 0, OPTION_INTEGER, offsetof(struct tree_options, depth), "N",
-     "Go no deeper than N levels below PATH. Default: to the leaves.", NULL},
-    LINEARIZABLE_ROW(struct tree_options, linearizable),
-    READ_ONLY_ROW,
+     "Go no deeper than N levels below PATH. Default: to the leaves."},
+    OPTION_GROUP(READ_ROWS, 0),
     {.name = NULL},
 };
 
@@ -34,26 +30,21 @@ static const struct command_usage USAGE = {
         "With --json, one object per node: {\"path\":PATH,\"depth\":LEVEL,\"stat\":{...}}, without stat where "
         "it may not be read. The tree may change while it is read.\n",
     .client = true,
-    .operands_max = 1,
+    .operands = {0, 1},
 };
-
-static int node_json(const char *path, int depth, const struct conclave_reply *children)
-{
-    struct json j;
-    json_line_begin(&j);
-    json_member_string(&j, "path", path);
-    json_member_int(&j, "depth", depth);
-    if (children != NULL) {
-        stat_json(&j, &children->stat);
-    }
-    return json_line_print(&j, stdout);
-}
 
 static int node_show(const char *path, int depth, const struct conclave_reply *children, void *ctx)
 {
     const struct tree_options *options = ctx;
     if (options->common.json) {
-        return node_json(path, depth, children);
+        struct record r;
+        record_begin(&r, true);
+        record_path(&r, path);
+        record_int(&r, "depth", depth);
+        if (children != NULL) {
+            stat_json(&r.j, &children->stat);
+        }
+        return record_print(&r);
     }
     const char *name = depth == 0 ? path : strrchr(path, '/') + 1;
     printf("%*s%s", 2 * depth, "", name);
@@ -71,13 +62,13 @@ static int tree_run(struct conclave_client *client, const void *target,
     struct tree_options options = *(const struct tree_options *)target;
     const char *path = operands->count > 0 ? operands->words[0] : "/";
     int depth = options.depth >= 0 ? (int)options.depth : INT_MAX;
-    int error = branch_walk(client, path, depth, options.linearizable, node_show, &options);
+    int error = branch_walk(client, path, depth, options.common.linearizable, node_show, &options);
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
 int command_tree(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, 0, NULL, tree_run};
+    static const struct client_command COMMAND = {.usage = &USAGE, .run = tree_run};
     struct tree_options options = {.common = COMMON_OPTIONS_INIT, .depth = -1};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

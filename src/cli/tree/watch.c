@@ -8,12 +8,8 @@
  * --recursive there is one persistent watch, which shows every change.
  */
 #include "base/json.h"
-#include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/options.h"
-#include "cli/common/waiter.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 
 struct watch_options {
@@ -25,15 +21,13 @@ struct watch_options {
 
 static const struct option_row ROWS[] = {
     {"count", 'n', OPTION_INTEGER, offsetof(struct watch_options, count), "N",
-     "End after N events. Default: go on until a signal.", NULL},
+     "End after N events. Default: go on until a signal."},
     {"persistent", 'p', OPTION_FLAG, offsetof(struct watch_options, persistent), NULL,
      "Show every change, also those in quick succession. Needs a server that knows persistent "
-     "watches (ZooKeeper 3.6).",
-     NULL},
+     "watches (ZooKeeper 3.6)."},
     {"recursive", 'r', OPTION_FLAG, offsetof(struct watch_options, recursive), NULL,
      "The same for the node and everything below it, without CHILDREN_CHANGED: each child that is "
-     "made or removed shows by itself.",
-     NULL},
+     "made or removed shows by itself."},
     {.name = NULL},
 };
 
@@ -61,8 +55,7 @@ static const struct command_usage USAGE = {
         "and, if it does, \"version\", unless --persistent or --recursive is given. WATCHING, "
         "LOST and RESUMED do not count for --count.\n",
     .client = true,
-    .operands_min = 1,
-    .operands_max = 1,
+    .operands = {1, 1},
 };
 
 /* Belongs to the callback thread once the first watch is on its way, except for `done`. */
@@ -91,20 +84,20 @@ static void watching_print(struct tree_watching *w, const char *event, const cha
                            const struct conclave_stat *stat)
 {
     int error = 0;
-    if (w->as_json) {
+    if (!w->as_json) {
+        error = printf("%s %s\n", event, path) < 0 || fflush(stdout) != 0 ? CONCLAVE_EIO : 0;
+    } else {
         struct json j;
         json_line_begin(&j);
         json_member_string(&j, "event", event);
         json_member_string(&j, "path", path);
         if (w->announce && !w->persistent) {
             json_member_bool(&j, "exists", stat != NULL);
-            if (stat != NULL) {
-                json_member_int(&j, "version", stat->version);
-            }
+        }
+        if (w->announce && !w->persistent && stat != NULL) {
+            json_member_int(&j, "version", stat->version);
         }
         error = json_line_print(&j, stdout);
-    } else if (printf("%s %s\n", event, path) < 0 || fflush(stdout) != 0) {
-        error = CONCLAVE_EIO;
     }
     if (error != 0) {
         watching_end(w, error);
@@ -212,8 +205,7 @@ static void arm(struct conclave_client *client, struct tree_watching *w, enum co
     }
 }
 
-/* --- the persistent way
- * ------------------------------------------------------------------------------- */
+/* --- the persistent way ------------------------------------------------------------------------- */
 
 static void arm_persistent(struct conclave_client *client, struct tree_watching *w);
 
@@ -291,11 +283,14 @@ int command_watch(int argc, char **argv)
     if (code == OPTIONS_GO_ON) {
         code = path_check(&USAGE, operands.words[0]);
     }
-    if (code == OPTIONS_GO_ON && options.persistent && options.recursive) {
-        code = usage_error(&USAGE, "--recursive is persistent as it is: give one of the two");
-    }
-    if (code == OPTIONS_GO_ON && options.count == 0) {
-        code = usage_error(&USAGE, "--count 0 would watch nothing");
+    const struct usage_rule rules[] = {
+        {options.persistent && options.recursive,
+         "--recursive is persistent as it is: give one of the two"},
+        {options.count == 0, "--count 0 would watch nothing"},
+        {false, NULL},
+    };
+    if (code == OPTIONS_GO_ON) {
+        code = usage_check(&USAGE, rules);
     }
     if (code != OPTIONS_GO_ON) {
         return code;

@@ -145,7 +145,8 @@ static void close_one(struct conclave_config *config)
     }
 }
 
-static int redis_failover_watch_watching_run(struct conclave_recipes *recipes, void *ctx)
+static int redis_failover_watch_watching_run(struct conclave_client *client,
+                                             struct conclave_recipes *recipes, void *ctx)
 {
     struct failover_watching *w = ctx;
     struct conclave_config *current = NULL;

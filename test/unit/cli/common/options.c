@@ -25,18 +25,15 @@ struct target {
     struct option_list list;
 };
 
-static const char *const CHOICES[] = {"red", "green", NULL};
-
 static const struct option_row ROWS[] = {
-    {"flag", 'f', OPTION_FLAG, offsetof(struct target, flag), NULL, "A flag.", NULL},
-    {"off", 0, OPTION_NOT, offsetof(struct target, on), NULL, "Not a flag.", NULL},
-    {"text", 't', OPTION_STRING, offsetof(struct target, text), "TEXT", "A text.", NULL},
-    {"number", 0, OPTION_INTEGER, offsetof(struct target, number), "N", "A number.", NULL},
-    {"kill", 0, OPTION_SIGNAL, offsetof(struct target, signal), "SIGNAL", "A signal.", NULL},
-    {"colour", 0, OPTION_CHOICE, offsetof(struct target, choice), "red|green", "A colour.",
-     CHOICES},
-    {"one", 0, OPTION_ADD, offsetof(struct target, list), "X", "Of a list.", NULL},
-    {"other", 0, OPTION_ADD, offsetof(struct target, list), "X", "Of the same list.", NULL},
+    {"flag", 'f', OPTION_FLAG, offsetof(struct target, flag), NULL, "A flag."},
+    {"off", 0, OPTION_NOT, offsetof(struct target, on), NULL, "Not a flag."},
+    {"text", 't', OPTION_STRING, offsetof(struct target, text), "TEXT", "A text."},
+    {"number", 0, OPTION_INTEGER, offsetof(struct target, number), "N", "A number."},
+    {"kill", 0, OPTION_SIGNAL, offsetof(struct target, signal), "SIGNAL", "A signal."},
+    {"colour", 0, OPTION_CHOICE, offsetof(struct target, choice), "red|green", "A colour."},
+    {"one", 0, OPTION_ADD, offsetof(struct target, list), "X", "Of a list."},
+    {"other", 0, OPTION_ADD, offsetof(struct target, list), "X", "Of the same list."},
     {.name = NULL},
 };
 
@@ -50,8 +47,7 @@ static struct command_usage usage(bool runs_command)
                                   .rows = ROWS,
                                   .client = true,
                                   .runs_command = runs_command,
-                                  .operands_min = 1,
-                                  .operands_max = 2};
+                                  .operands = {1, 2}};
 }
 
 #define WORDS_MAX 48
@@ -160,7 +156,7 @@ static void test_refused(void **state)
 static void test_own_row_hides_common(void **state)
 {
     static const struct option_row OWN[] = {
-        {"timeout", 0, OPTION_DURATION, offsetof(struct target, number), "DURATION", "Own.", NULL},
+        {"timeout", 0, OPTION_DURATION, offsetof(struct target, number), "DURATION", "Own."},
         {.name = NULL},
     };
     struct command_usage u = usage(false);

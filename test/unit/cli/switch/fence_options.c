@@ -11,9 +11,7 @@
 
 #include <cmocka.h>
 
-#define FIELD(name) offsetof(struct fence_options, name)
-
-static const struct option_row ROWS[] = {FENCE_ROWS(FIELD), {.name = NULL}};
+static const struct option_row ROWS[] = {OPTION_GROUP(FENCE_ROWS, 0), {.name = NULL}};
 
 static const struct command_usage USAGE = {
     .name = "test", .forms = (const char *const[]){"", NULL}, .about = "", .rows = ROWS};
