@@ -56,9 +56,14 @@ class Process:
         return self
 
     def __exit__(self, *_):
+        """Ends it in order: a session that was left behind would expire while lose_session counts."""
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+            self.process.terminate()
+            try:
+                self.wait()
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
 
 
 def environment():

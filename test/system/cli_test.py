@@ -443,6 +443,14 @@ def test_exit_codes():
         assert ("cannot execute" in err) == (reason == "exec-failed"), err
 
 
+def test_the_status_descriptor_is_not_for_the_command():
+    """CMD does not inherit --status-fd: its reader sees the end when this process ends, whatever CMD leaves running."""
+    e = Elect("/status", command=["sh", "-c", "ls -l /proc/self/fd; exec sleep 0.1"])
+    e.end(0)
+    shown = e.process.stdout.read().decode()
+    assert "->" in shown and f"pipe:[{os.fstat(e.status_read).st_ino}]" not in shown, shown
+
+
 def test_timeout():
     """E107: 75, and the child was never started."""
     first = Elect("/timeout", child=[])

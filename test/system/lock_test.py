@@ -82,6 +82,7 @@ def test_E107_not_in_time():
     first = lock("/time", child=[])
     first.started()
     for words, code, text in ((("--timeout", "300ms"), 75, "not acquired within 300ms"), (("--try",), 75, "held by another"),
+                              (("--timeout", "0"), 75, "not acquired within 0ms"),
                               (("--try", "-E", "9"), 9, "held by another"), (("--timeout", "300ms", "-E", "0"), 0, "")):
         second = lock("/time", *words, child=[])
         err = second.end(code)
