@@ -97,7 +97,7 @@ def test_branch_with_a_closed_node():
 
 def test_acl_arguments():
     refused(64, '"put" is none of get and set', "acl", "put", "/acl")
-    refused(64, "set needs an ACL", "acl", "set", "/acl")
+    refused(64, "too few arguments: conclave acl set PATH ACL", "acl", "set", "/acl")
     refused(64, "argument too many", "acl", "get", "/acl", "world:anyone:r")
     refused(64, "go with set", "acl", "get", "/acl", "--recursive")
     refused(64, 'begins with "/"', "acl", "get", "acl")

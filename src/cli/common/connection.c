@@ -7,7 +7,6 @@
 #include "cli/common/connection_security.h"
 #include "cli/common/credentials.h"
 #include "cli/common/ensemble_view.h"
-#include "cli/common/values.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -202,9 +201,7 @@ int connection_create(const char *command, const struct common_options *options,
     struct connection_security security;
     struct acl_entries acl;
     int code = connection_acl(command, options, &acl);
-    if (code == 0) {
-        code = servers_use(command, options);
-    }
+    code = code == 0 ? servers_use(command, options) : code;
     if (code != 0) {
         acl_entries_free(&acl);
         return code;

@@ -4,7 +4,6 @@
 
 #include "cli/common/credentials.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The option, or the variable where it is not given; an empty one is none. */

@@ -22,8 +22,7 @@ void connection_security_fill(struct connection_security *s, const char *command
                               const struct common_options *options,
                               struct conclave_client_options *client_options);
 
-/* What line leaves open is taken from `from`, as a whole for each of both. True when line said
- * nothing of them. */
+/* What line leaves open is taken from `from`, as a whole for each of both. True when line said nothing of them. */
 bool connection_security_inherit(struct common_options *line, const struct common_options *from);
 
 #endif

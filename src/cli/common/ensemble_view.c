@@ -3,7 +3,6 @@
 #include "cli/common/connection.h"
 #include "cli/common/server_query.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,9 +191,7 @@ static int ask_word(const char *command, const struct common_options *options, i
             which[n++] = i;
         }
     }
-    if (code == 0) {
-        code = server_query_all(command, options, timeout_ms, asks, n);
-    }
+    code = code == 0 ? server_query_all(command, options, timeout_ms, asks, n) : code;
     for (size_t i = 0; code == 0 && i < n; i++) {
         struct ensemble_view_server *s = &r->servers[which[i]];
         if (asks[i].error != 0 && asks[i].answer.len == 0) {
@@ -300,9 +297,7 @@ int ensemble_view_gather(const char *command, const struct common_options *optio
     for (int round = 0; code == 0 && asked < ret->count && round < ROUNDS_MAX; round++) {
         size_t first = asked;
         code = ask_word(command, options, timeout_ms, ret, first, false);
-        if (code == 0) {
-            code = ask_word(command, options, timeout_ms, ret, first, true);
-        }
+        code = code == 0 ? ask_word(command, options, timeout_ms, ret, first, true) : code;
         drop_doubles(ret);
         asked = ret->count;
         if (code == 0 && !add_named(ret)) {

@@ -1,5 +1,4 @@
-/* Stats, names and branches. A branch is read node by node: no more than one answer is in memory
- * beside its paths. */
+/* Stats, names and branches. A branch is read node by node: no more than one answer is in memory beside its paths. */
 #define _GNU_SOURCE /* asprintf */
 #include "cli/common/node_output.h"
 

@@ -3,7 +3,6 @@
 #define CLI_COMMON_NODE_OUTPUT_H
 
 #include "base/json.h"
-#include "cli/common/options.h"
 
 #include <conclave/client.h>
 
@@ -13,8 +12,7 @@ void stat_json(struct json *j, const struct conclave_stat *stat);
 /* One "name value" per line. */
 void stat_print(const struct conclave_stat *stat);
 
-/* Names in order of their bytes; an array of borrowed names to be freed by the caller. NULL when
- * memory is out. */
+/* Names in order of their bytes; an array of borrowed names to be freed by the caller. NULL when memory is out. */
 const char **names_sorted(const char *const *names, size_t count);
 
 /* Milliseconds since 1970 in ISO 8601 (UTC, milliseconds kept), written to buf, which is returned. */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "cli/common/server_query.h"
 
+#include "base/clock.h"
 #include "cli/common/command.h"
 #include "cli/common/connection_security.h"
 #include "cli/common/values.h"
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROOM = 16 * 1024, STACK = 256 * 1024 };
@@ -29,13 +29,6 @@ struct asking {
     bool started;
 };
 
-static int64_t server_query_now_ms(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (int64_t)at.tv_sec * 1000 + at.tv_nsec / 1000000;
-}
-
 static int ask_fail(struct server_query *a, int error, const char *why)
 {
     a->error = error;
@@ -48,7 +41,7 @@ static int wait_for(struct asking *g, int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};
     for (;;) {
-        int64_t left_ms = g->deadline_ms - server_query_now_ms();
+        int64_t left_ms = g->deadline_ms - clock_monotonic_ms(clock_system());
         int n = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
         if (n > 0) {
             return 0;
@@ -274,7 +267,7 @@ int server_query_all(const char *command, const struct common_options *options, 
     }
     for (size_t i = 0; code == 0 && i < count; i++) {
         all[i].ask = &asks[i];
-        all[i].deadline_ms = server_query_now_ms() + timeout_ms;
+        all[i].deadline_ms = clock_monotonic_ms(clock_system()) + timeout_ms;
         server_query_start(&all[i], tls, security.tls.server_name);
     }
     for (size_t i = 0; code == 0 && i < count; i++) {

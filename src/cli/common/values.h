@@ -1,5 +1,4 @@
-/* Values on the command line: durations, numbers, signals; and the nearest name to a mistyped
- * one. */
+/* Values on the command line: durations, numbers, signals; and the nearest name to a mistyped one. */
 #ifndef CLI_COMMON_VALUES_H
 #define CLI_COMMON_VALUES_H
 
@@ -12,8 +11,7 @@
 #define VALUES_DURATION_MAX_MS ((int64_t)INT32_MAX)
 bool duration_parse(const char *text, int64_t *ret_ms);
 
-/* Milliseconds as short as they can be written for duration_parse: "10s", "1500ms". buf takes 24
- * bytes. */
+/* Milliseconds as short as they can be written for duration_parse: "10s", "1500ms". buf takes 24 bytes. */
 #define DURATION_TEXT_MAX 24
 const char *duration_text(int64_t ms, char buf[DURATION_TEXT_MAX]);
 

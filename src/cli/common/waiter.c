@@ -1,5 +1,4 @@
-/* One poll over signalfd, eventfd, stdin and one more descriptor. Signals are answered first,
- * the input last. */
+/* One poll over signalfd, eventfd, stdin and one more descriptor. Signals are answered first, the input last. */
 #include "cli/common/waiter.h"
 
 #include <conclave/error.h>

@@ -1,7 +1,6 @@
 /*
- * Waiting in the main thread for what ends a command: a signal, the end of the input, or a word
- * from another thread. Make it before any thread starts: the signals are blocked in all of them
- * and read here.
+ * Waiting in the main thread for what ends a command: a signal, the end of the input, or a word from another thread.
+ * Make it before any thread starts: the signals are blocked in all of them and read here.
  */
 #ifndef CLI_COMMON_WAITER_H
 #define CLI_COMMON_WAITER_H

@@ -1,10 +1,9 @@
 /*
- * conclave demo: the main job in a few seconds. A server in a thread of this process, on a free
- * port of the loopback interface and with a data folder that is removed at the end; on it the
- * scenes (demo.h), whose processes are commands of this program. Every step is checked and timed.
+ * conclave demo: the main job in a few seconds. A server in a thread of this process, on a free port of the loopback
+ * interface and with a data folder that is removed at the end; on it the scenes (demo.h), whose processes are
+ * commands of this program. Every step is checked and timed.
  *
- * Promise: ends by itself, 0 only if all was seen as promised; nothing is left running or on the
- * disk.
+ * Promise: ends by itself, 0 only if all was seen as promised; nothing is left running or on the disk.
  */
 #define _GNU_SOURCE /* nftw */
 #include "cli/ops/demo.h"
@@ -137,45 +136,40 @@ static void *server_thread(void *ctx)
     return NULL;
 }
 
-static int server_begin(struct demo *d)
+static void server_begin(struct demo *d)
 {
     const char *tmp = getenv("TMPDIR");
+    struct stage *s = &d->stage;
     int number;
-    d->stage.step = "start a server";
+    s->step = "start a server";
     snprintf(d->folder, sizeof d->folder, "%s/conclave-demo-XXXXXX", tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(d->folder) == NULL) {
-        int code = stage_failed(&d->stage, "no folder like %s can be made: %s", d->folder,
-                                strerror(errno));
+        stage_failed(s, "no folder like %s can be made: %s", d->folder, strerror(errno));
         d->folder[0] = '\0';
-        return code;
-    }
-    if (uv_loop_init(&d->loop) != 0) {
-        return stage_failed(&d->stage, "no event loop can be made: out of memory or descriptors");
+        return;
     }
     d->stop.data = d;
-    if (uv_async_init(&d->loop, &d->stop, on_stop) != 0 ||
+    if (uv_loop_init(&d->loop) != 0 || uv_async_init(&d->loop, &d->stop, on_stop) != 0 ||
         pthread_create(&d->thread, NULL, server_thread, d) != 0) {
-        return stage_failed(&d->stage, "no thread can be made");
+        stage_failed(s, "no event loop or thread can be made: out of memory or descriptors");
+        return;
     }
     d->running = true;
     int64_t limit_ns = stage_now_ns() + STAGE_STEP_TIMEOUT_MS * INT64_C(1000000);
-    for (;;) {
-        const char *trouble = server_trouble(&d->stage);
-        if (trouble != NULL) {
-            return stage_failed(&d->stage, "%s", trouble);
-        }
+    for (bool ready = false; !ready && s->code == 0;) {
+        const char *trouble = server_trouble(s);
         pthread_mutex_lock(&d->lock);
-        bool ready = d->ready;
+        ready = d->ready;
         pthread_mutex_unlock(&d->lock);
-        if (ready) {
-            stage_say(&d->stage, "server ready on %s", d->stage.address);
-            return 0;
-        }
-        if (stage_now_ns() > limit_ns ||
-            waiter_wait(&d->stage.waiter, -1, STAGE_STEP_TIMEOUT_MS, &number) == WAITER_SIGNAL) {
-            return stage_failed(&d->stage, "not ready in time, or interrupted");
+        if (trouble != NULL) {
+            stage_failed(s, "%s", trouble);
+        } else if (!ready &&
+                   (stage_now_ns() > limit_ns ||
+                    waiter_wait(&s->waiter, -1, STAGE_STEP_TIMEOUT_MS, &number) == WAITER_SIGNAL)) {
+            stage_failed(s, "not ready in time, or interrupted");
         }
     }
+    stage_say(s, "server ready on %s", s->address);
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
@@ -183,9 +177,8 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     return remove(path);
 }
 
-static int server_end(struct demo *d)
+static void server_end(struct demo *d)
 {
-    int code = 0;
     if (d->running) {
         uv_async_send(&d->stop);
         pthread_join(d->thread, NULL);
@@ -193,27 +186,15 @@ static int server_end(struct demo *d)
     }
     if (d->folder[0] != '\0' && nftw(d->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0) {
         d->stage.step = "remove the data folder";
-        code = stage_failed(&d->stage, "%s: %s", d->folder, strerror(errno));
+        stage_failed(&d->stage, "%s: %s", d->folder, strerror(errno));
     }
     free(d->failure);
-    return code;
-}
-
-/* --- the story -------------------------------------------------------------------------------- */
-
-static int story(struct demo *d)
-{
-    static int (*const scenes[])(struct stage * s) = {demo_election, demo_lock, demo_queue,
-                                                      demo_config};
-    int code = server_begin(d);
-    for (size_t i = 0; i < sizeof scenes / sizeof scenes[0] && code == 0; i++) {
-        code = scenes[i](&d->stage);
-    }
-    return code;
 }
 
 int command_demo(int argc, char **argv)
 {
+    static void (*const scenes[])(struct stage * s) = {demo_election, demo_lock, demo_queue,
+                                                       demo_config};
     struct operands operands;
     struct demo d = {.stage = {.began_ns = stage_now_ns(),
                                .step = "prepare",
@@ -226,17 +207,17 @@ int command_demo(int argc, char **argv)
         return code;
     }
     log_set_level(LOG_ERROR);
-    code = stage_init(&d.stage);
-    if (code != 0) {
-        return code;
+    stage_init(&d.stage);
+    if (d.stage.code != 0) {
+        return d.stage.code;
     }
-    code = story(&d);
+    server_begin(&d);
+    for (size_t i = 0; i < sizeof scenes / sizeof scenes[0] && d.stage.code == 0; i++) {
+        scenes[i](&d.stage);
+    }
     stage_end_all(&d.stage);
-    int end = server_end(&d);
-    code = code != 0 ? code : end;
-    if (code == 0) {
-        stage_say(&d.stage, "all stopped, nothing is left behind");
-    }
+    server_end(&d);
+    stage_say(&d.stage, "all stopped, nothing is left behind");
     stage_finish(&d.stage);
-    return output_end(USAGE.name, code);
+    return output_end(USAGE.name, d.stage.code);
 }

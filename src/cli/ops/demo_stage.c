@@ -30,6 +30,9 @@ double stage_seconds_since(int64_t ns)
 void stage_say(const struct stage *s, const char *fmt, ...)
 {
     va_list args;
+    if (s->code != 0) {
+        return;
+    }
     printf("%7.3fs  ", stage_seconds_since(s->began_ns));
     va_start(args, fmt);
     vprintf(fmt, args);
@@ -38,24 +41,26 @@ void stage_say(const struct stage *s, const char *fmt, ...)
     fflush(stdout);
 }
 
-int stage_failed(const struct stage *s, const char *fmt, ...)
+void stage_failed(struct stage *s, const char *fmt, ...)
 {
     va_list args;
+    if (s->code != 0) {
+        return;
+    }
+    s->code = CLI_EXIT_INTERNAL;
     fprintf(stderr, "conclave demo: step \"%s\" failed: ", s->step);
     va_start(args, fmt);
     vfprintf(stderr, fmt, args);
     va_end(args);
     fputc('\n', stderr);
-    return CLI_EXIT_INTERNAL;
 }
 
-int stage_init(struct stage *s)
+void stage_init(struct stage *s)
 {
     if (waiter_init(&s->waiter, WAITER_END_SIGNALS, false) != 0 ||
         pipe2(s->words, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return stage_failed(s, "no descriptors: %s", strerror(errno));
+        stage_failed(s, "no descriptors: %s", strerror(errno));
     }
-    return 0;
 }
 
 void stage_finish(struct stage *s)
@@ -78,14 +83,15 @@ static pid_t *slot_of(struct stage *s, pid_t pid)
     return NULL;
 }
 
-int stage_start(struct stage *s, char *const argv[], pid_t *ret_pid)
+pid_t stage_start(struct stage *s, char *const argv[])
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
     pid_t *slot = slot_of(s, 0);
-    if (slot == NULL) {
-        return stage_failed(s, "more processes than %d", STAGE_PROCESSES_MAX);
+    if (s->code != 0 || slot == NULL) {
+        stage_failed(s, "more processes than %d", STAGE_PROCESSES_MAX);
+        return 0;
     }
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
@@ -99,10 +105,9 @@ int stage_start(struct stage *s, char *const argv[], pid_t *ret_pid)
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) {
         *slot = 0;
-        return stage_failed(s, "\"conclave %s\" cannot be started: %s", argv[1], strerror(error));
+        stage_failed(s, "\"conclave %s\" cannot be started: %s", argv[1], strerror(error));
     }
-    *ret_pid = *slot;
-    return 0;
+    return *slot;
 }
 
 int stage_reap(struct stage *s, pid_t pid, int64_t limit_ms)
@@ -123,15 +128,12 @@ int stage_reap(struct stage *s, pid_t pid, int64_t limit_ms)
     }
 }
 
-int stage_run(struct stage *s, char *const argv[])
+void stage_expect_end(struct stage *s, pid_t pid, const char *words)
 {
-    pid_t pid = 0;
-    int code = stage_start(s, argv, &pid);
+    int code = pid != 0 ? stage_reap(s, pid, STAGE_STEP_TIMEOUT_MS) : 0;
     if (code != 0) {
-        return code;
+        stage_failed(s, "\"conclave %s\" ended with %d", words, code);
     }
-    code = stage_reap(s, pid, STAGE_STEP_TIMEOUT_MS);
-    return code == 0 ? 0 : stage_failed(s, "\"conclave %s\" ended with %d", argv[1], code);
 }
 
 void stage_end_all(struct stage *s)
@@ -185,34 +187,37 @@ static int cut(char *line, const char *ret_words[], int count)
     return found;
 }
 
-int stage_hear(struct stage *s, const char *word, const char *ret_words[], int count)
+void stage_hear(struct stage *s, const char *word, const char *ret_words[], int count)
 {
     int64_t limit_ns = stage_now_ns() + STAGE_STEP_TIMEOUT_MS * INT64_C(1000000);
     int number;
-    for (;;) {
+    while (s->code == 0) {
         while (line_read(s)) {
             bool whole = cut(s->line, ret_words, count) == count;
             if (whole && (word == NULL || strcmp(ret_words[0], word) == 0)) {
-                return 0;
+                return;
             }
-        }
-        if (stage_now_ns() >= limit_ns) {
-            return stage_failed(s, "nothing was heard within %d s", STAGE_STEP_TIMEOUT_MS / 1000);
-        }
-        enum waiter_event event =
-            waiter_wait(&s->waiter, s->words[0], STAGE_STEP_TIMEOUT_MS, &number);
-        if (event == WAITER_SIGNAL) {
-            return stage_failed(s, "interrupted");
         }
         const char *trouble = s->trouble(s);
         if (trouble != NULL) {
-            return stage_failed(s, "the server ended: %s", trouble);
+            stage_failed(s, "the server ended: %s", trouble);
+        } else if (stage_now_ns() >= limit_ns) {
+            stage_failed(s, "nothing was heard within %d s", STAGE_STEP_TIMEOUT_MS / 1000);
+        } else if (waiter_wait(&s->waiter, s->words[0], STAGE_STEP_TIMEOUT_MS, &number) ==
+                   WAITER_SIGNAL) {
+            stage_failed(s, "interrupted");
         }
+    }
+    for (int i = 0; i < count; i++) {
+        ret_words[i] = "";
     }
 }
 
-int stage_number(const struct stage *s, const char *text, int64_t *ret)
+int64_t stage_number(struct stage *s, const char *text)
 {
-    return integer_parse(text, 1, INT64_MAX, ret) ? 0
-                                                  : stage_failed(s, "\"%s\" is no number", text);
+    int64_t number = 0;
+    if (!integer_parse(text, 1, INT64_MAX, &number)) {
+        stage_failed(s, "\"%s\" is no number", text);
+    }
+    return number;
 }

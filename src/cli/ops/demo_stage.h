@@ -1,9 +1,9 @@
 /*
- * What the scenes of `conclave demo` are played on: lines with the time in front of them, processes
- * that each run this program, and the one pipe on which they speak.
+ * What the scenes of `conclave demo` are played on: lines with the time in front of them, processes that each run this
+ * program, and the one pipe to which they write.
  *
- * A scene (demo.h) starts processes, reads what they say, checks it and tells it; the first thing
- * that is not as promised ends the demo.
+ * A scene (demo.h) starts processes, reads what they say, checks it and prints it. The first failure is printed and
+ * kept (`code`): from then on all functions but stage_reap and stage_end_all do nothing, so scenes need few checks.
  */
 #ifndef CLI_OPS_DEMO_STAGE_H
 #define CLI_OPS_DEMO_STAGE_H
@@ -22,6 +22,7 @@ enum { STAGE_PROCESSES_MAX = 8, STAGE_LINE_MAX = 256 };
 struct stage {
     int64_t began_ns;
     const char *step;  /* what is being tried */
+    int code;          /* 0, or the exit code after the failure of a step was printed */
     char address[264]; /* of the server */
     struct waiter waiter;
     pid_t processes[STAGE_PROCESSES_MAX]; /* 0: none */
@@ -32,8 +33,7 @@ struct stage {
     const char *(*trouble)(struct stage *stage);
 };
 
-/* 0 or CLI_EXIT_INTERNAL, told. */
-int stage_init(struct stage *s);
+void stage_init(struct stage *s);
 
 /* Ends what still runs, too. */
 void stage_finish(struct stage *s);
@@ -44,28 +44,27 @@ double stage_seconds_since(int64_t ns);
 /* A line for the reader. */
 void stage_say(const struct stage *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The step did not come out as promised. Returns CLI_EXIT_INTERNAL. */
-int stage_failed(const struct stage *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The step did not come out as promised. */
+void stage_failed(struct stage *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* `conclave` with these arguments (argv[0] too, NULL-ended) in a group of its own; it speaks on the
- * pipe. 0 and *ret_pid, or CLI_EXIT_INTERNAL. */
-int stage_start(struct stage *s, char *const argv[], pid_t *ret_pid);
+/* `conclave` with these arguments (argv[0] too, NULL-ended) in a group of its own; it writes to the pipe. 0 after a
+ * failure. */
+pid_t stage_start(struct stage *s, char *const argv[]);
 
 /* Reaps a process within the limit; its exit code, 128 + n after signal n, -1 when it still runs. */
 int stage_reap(struct stage *s, pid_t pid, int64_t limit_ms);
 
-/* Runs one to its end. 0, or CLI_EXIT_INTERNAL when it ended with anything else. */
-int stage_run(struct stage *s, char *const argv[]);
+/* Fails unless the process ends with 0; words: of its command. */
+void stage_expect_end(struct stage *s, pid_t pid, const char *words);
 
 /* Tells all that run to stop, and kills those that do not. */
 void stage_end_all(struct stage *s);
 
-/* The next line of the pipe of exactly `count` words that begins with `word` (NULL: with any), the
- * others being skipped; the last word holds all the rest. 0 or CLI_EXIT_INTERNAL; the words are
- * valid until the next call. */
-int stage_hear(struct stage *s, const char *word, const char *ret_words[], int count);
+/* The next line of the pipe of exactly `count` words that begins with `word` (NULL: with any); other lines are skipped.
+ * The last word holds all the rest. The words are valid until the next call, and empty after a failure. */
+void stage_hear(struct stage *s, const char *word, const char *ret_words[], int count);
 
-/* A decimal number of at least 1 that was said. 0 or CLI_EXIT_INTERNAL. */
-int stage_number(const struct stage *s, const char *text, int64_t *ret);
+/* A decimal number of at least 1 that was said; 0 after a failure. */
+int64_t stage_number(struct stage *s, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* conclave members: who belongs to the ensemble. */
+/* conclave members: shows the members of the ensemble, and hands the lead over. */
 #include "cli/ops/members.h"
 
 #include "base/environment.h"
@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
-enum { CHANGE_MS = 120000, LOOK_MS = 100, ASK_MS = 2000, OPERANDS_MAX = 32, AUTH_MAX = 1024 };
+enum { CHANGE_MS = 120000, LOOK_MS = 100, ASK_MS = 2000, IDS_MAX = 31, AUTH_MAX = 1024 };
 
 static const struct option_row ROWS[] = {
     {"version", 0, OPTION_STRING, offsetof(struct members_options, version_text), "HEX",
@@ -25,8 +25,14 @@ static const struct option_row ROWS[] = {
     {"admin", 0, OPTION_STRING, offsetof(struct members_options, admin), "HOST:PORT",
      "transfer: HTTP port to ask; default: that of the leader."},
     {"timeout", 0, OPTION_DURATION, offsetof(struct members_options, common.timeout_ms), "DURATION",
-     "How long a change may take; default 2m. It goes on when nobody waits for it any more."},
+     "Wait this long for a change; default 2m. The change continues after that."},
     {.name = NULL},
+};
+
+enum members_verb { MEMBERS_LIST, MEMBERS_ADD, MEMBERS_REMOVE, MEMBERS_PROMOTE, MEMBERS_TRANSFER };
+static const struct command_verb VERBS[] = {
+    {"list", 0, 0, false},    {"add", 1, 1, false},      {"remove", 1, IDS_MAX, false},
+    {"promote", 1, 1, false}, {"transfer", 0, 1, false}, {.name = NULL},
 };
 
 const struct command_usage MEMBERS_USAGE = {
@@ -36,31 +42,37 @@ const struct command_usage MEMBERS_USAGE = {
                               "remove ID... [options]", "promote ID [options]",
                               "transfer [ID] [options]", NULL},
     .about =
-        "Shows or changes who belongs to the ensemble, while it serves.\n"
+        "Shows or changes the members of the ensemble, while it serves.\n"
         "\n"
         "  list      the members: role, whether the leader is linked to it, and how many\n"
         "            log entries it lacks\n"
-        "  add       takes a server in, or gives a member another address. It is a server\n"
-        "            with an empty folder whose configuration lists itself and the\n"
-        "            members, and is started. It gets all data first, which is told as\n"
-        "            progress, and votes then. The text is what stands behind\n"
-        "            \"server.\" in zoo.cfg\n"
-        "  remove    takes members out; then stop them\n"
+        "  add       adds a server, or changes the address of a member. Start the server\n"
+        "            first, with an empty folder and a configuration that lists itself\n"
+        "            and the members. It copies all data, with progress messages, and\n"
+        "            votes then. The text is that of a \"server.\" line of zoo.cfg\n"
+        "  remove    removes members; stop their servers then\n"
         "  promote   gives an observer a vote, when it has caught up\n"
         "  transfer  hands the lead over, to a voter or to the most up-to-date one\n"
         "\n"
-        "Changes are ZooKeeper's reconfig: the servers need reconfigEnabled=true, and who asks must "
-        "be allowed to write /zookeeper/config, as the superuser is (--auth digest:super:PASSWORD). "
-        "transfer asks the leader's HTTP port, with the same credentials.",
+        "Changes are ZooKeeper's reconfig: the servers need reconfigEnabled=true, and the client "
+        "needs write permission on /zookeeper/config, such as the superuser's (--auth "
+        "digest:super:PASSWORD). transfer asks the leader's HTTP port, with the same credentials.",
     .rows = ROWS,
     .more = "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
             "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}.\n",
     .client = true,
-    .operands = {1, OPERANDS_MAX},
+    .verbs = VERBS,
 };
 
 /* list */
 
+static uint64_t entries_lacking(const struct ensemble_view_server *best,
+                                const struct ensemble_view_member *m)
+{
+    return best->last > m->match_index ? best->last - m->match_index : 0;
+}
+
+/* leads: `best` is the leader, which knows what the others lack. */
 static int members_list_json(const struct ensemble_view_server *best, bool leads)
 {
     struct json j;
@@ -72,11 +84,10 @@ static int members_list_json(const struct ensemble_view_server *best, bool leads
         json_member_string(&j, "role", m->voter ? "voter" : "observer");
         json_member_bool(&j, "linked", m->linked);
         json_member_bool(&j, "leads", m->id == best->leader);
-        json_key(&j, "lacks");
         if (leads) {
-            json_uint(&j, best->last > m->match_index ? best->last - m->match_index : 0);
+            json_member_uint(&j, "lacks", entries_lacking(best, m));
         } else {
-            json_null(&j);
+            json_member_null(&j, "lacks");
         }
         json_member_string(&j, "client", m->client);
         json_member_string(&j, "address", m->address);
@@ -90,11 +101,8 @@ static void members_list_print(const struct ensemble_view_server *best, bool lea
     printf("%-4s %-9s %-9s %8s  %s\n", "ID", "ROLE", "STATE", "LACKS", "ADDRESS");
     for (size_t i = 0; i < best->members_count; i++) {
         const struct ensemble_view_member *m = &best->members[i];
-        char lacks[24] = "-";
-        if (leads) {
-            snprintf(lacks, sizeof lacks, "%" PRIu64,
-                     best->last > m->match_index ? best->last - m->match_index : 0);
-        }
+        char lacks[24];
+        snprintf(lacks, sizeof lacks, leads ? "%" PRIu64 : "-", entries_lacking(best, m));
         printf("%-4" PRIu64 " %-9s %-9s %8s  %s\n", ensemble_view_number(m->id),
                m->voter ? "voter" : "observer",
                m->id == best->leader ? "leads"
@@ -163,12 +171,6 @@ static uint64_t leader_now(const struct common_options *options, char admin[ROST
     return leader;
 }
 
-static void pause_ms(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)nanosleep(&t, NULL);
-}
-
 static int tell_leader(uint64_t leader, bool as_json)
 {
     struct json j;
@@ -189,7 +191,7 @@ static int wait_transfer(const struct members_options *options, uint64_t before,
         if (leader != 0 && leader != before && (to == 0 || leader == to)) {
             return tell_leader(leader, options->common.json);
         }
-        pause_ms(LOOK_MS);
+        (void)usleep(LOOK_MS * 1000);
     }
     fprintf(stderr,
             "conclave members: the lead was not handed over in time; see \"conclave status\"\n");
@@ -254,26 +256,26 @@ int command_members(int argc, char **argv)
     struct operands operands;
     options.common.timeout_ms = CHANGE_MS;
     int code = options_parse(&MEMBERS_USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = members_check(&options);
-    }
+    code = code == OPTIONS_GO_ON ? members_check(&options) : code;
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    const char *word = operands.words[0];
-    if (strcmp(word, "list") == 0 && operands.count == 1) {
+    switch ((enum members_verb)operands.verb) {
+    case MEMBERS_LIST:
         code = members_list(&options);
-    } else if (strcmp(word, "transfer") == 0 && operands.count <= 2) {
-        code = members_transfer(&options, &operands);
-    } else if (strcmp(word, "add") == 0 && operands.count == 2) {
+        break;
+    case MEMBERS_ADD:
         code = members_add(&options, &operands);
-    } else if (strcmp(word, "remove") == 0 && operands.count >= 2) {
+        break;
+    case MEMBERS_REMOVE:
         code = members_remove(&options, &operands);
-    } else if (strcmp(word, "promote") == 0 && operands.count == 2) {
+        break;
+    case MEMBERS_PROMOTE:
         code = members_promote(&options, &operands);
-    } else {
-        return usage_error(&MEMBERS_USAGE,
-                           "say list, add, remove, promote or transfer, and of whom");
+        break;
+    case MEMBERS_TRANSFER:
+        code = members_transfer(&options, &operands);
+        break;
     }
     return output_end(MEMBERS_USAGE.name, code);
 }

@@ -1,4 +1,4 @@
-/* conclave members: what its two files share. members.c shows and hands over, members_change.c changes. */
+/* What the two files of `conclave members` share: members.c shows and hands over, members_change.c changes. */
 #ifndef CLI_OPS_MEMBERS_H
 #define CLI_OPS_MEMBERS_H
 

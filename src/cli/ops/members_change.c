@@ -1,6 +1,6 @@
 /*
- * conclave members add, remove and promote: one reconfig, whose answer comes when the members are those that were asked
- * for. Meanwhile another thread asks the leader how far it got.
+ * conclave members add, remove and promote: one reconfig request, which the leader answers when the change is complete.
+ * Meanwhile another thread asks the leader for its progress.
  */
 #include "base/json.h"
 #include "cli/common/connection.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 enum { LOOK_MS = 300, ASK_MS = 1000, LINE_MAX_LEN = 1200 };
 
@@ -60,7 +60,6 @@ static void progress_tell(struct progress *p, const struct ensemble_view_server 
 static void *progress_run(void *arg)
 {
     struct progress *p = arg;
-    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     while (!atomic_load(&p->stop)) {
         struct ensemble_view roster;
         if (ensemble_view_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
@@ -70,7 +69,7 @@ static void *progress_run(void *arg)
             }
         }
         ensemble_view_finish(&roster);
-        (void)nanosleep(&pause, NULL);
+        (void)usleep(LOOK_MS * 1000);
     }
     return NULL;
 }
@@ -90,49 +89,45 @@ static int tell_config(const struct conclave_reply *reply, bool as_json)
 
 static int tell_failure(int error, int64_t timeout_ms)
 {
-    switch (error) {
-    case CONCLAVE_NO_AUTH:
-        fprintf(
-            stderr,
-            "conclave members: not permitted (NO_AUTH): this needs write permission on " CONFIG_NODE
-            ", e.g. the superuser's: --auth digest:super:PASSWORD\n");
-        return CLI_EXIT_AUTH;
-    case CONCLAVE_RECONFIG_DISABLED:
-        fprintf(stderr, "conclave members: the servers have reconfigEnabled=false\n");
-        return CLI_EXIT_CONFIG;
-    case CONCLAVE_UNIMPLEMENTED:
-        fprintf(stderr,
-                "conclave members: this is a standalone server: to grow it into an ensemble, list "
-                "server.N lines in its configuration\n");
-        return CLI_EXIT_CONFIG;
-    case CONCLAVE_NEW_CONFIG_NO_QUORUM:
-        fprintf(stderr,
-                "conclave members: not done, and the members are as before (NEW_CONFIG_NO_QUORUM): "
-                "a server that was to vote is not running, cannot be reached by the leader, or did "
-                "not catch up; start it, then try again\n");
-        return CLI_EXIT_FAILED;
-    case CONCLAVE_BAD_VERSION:
-        fprintf(stderr,
-                "conclave members: the configuration has changed meanwhile: see its version with "
-                "\"conclave get " CONFIG_NODE "\"\n");
-        return CLI_EXIT_FAILED;
-    case CONCLAVE_OPERATION_TIMEOUT:
-    case CONCLAVE_REQUEST_TIMEOUT:
-        fprintf(stderr,
-                "conclave members: not done within %" PRId64
-                " s; the servers continue, and undo it if it cannot be completed: see \"conclave "
-                "members list\"\n",
-                timeout_ms / 1000);
-        return CLI_EXIT_TIMEOUT;
-    default:
+    static const struct {
+        int error;
+        int exit_code;
+        const char *text;
+    } FAILURES[] = {
+        {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH,
+         "not permitted (NO_AUTH): this needs write permission on " CONFIG_NODE
+         ", e.g. the superuser's: --auth digest:super:PASSWORD"},
+        {CONCLAVE_RECONFIG_DISABLED, CLI_EXIT_CONFIG, "the servers have reconfigEnabled=false"},
+        {CONCLAVE_UNIMPLEMENTED, CLI_EXIT_CONFIG,
+         "this is a standalone server: to grow it into an ensemble, list server.N lines in its "
+         "configuration"},
+        {CONCLAVE_NEW_CONFIG_NO_QUORUM, CLI_EXIT_FAILED,
+         "not done, and the members are as before (NEW_CONFIG_NO_QUORUM): a server that was to vote "
+         "is not running, cannot be reached by the leader, or did not catch up; start it, then try "
+         "again"},
+        {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED,
+         "the configuration has changed meanwhile: see its version with \"conclave get " CONFIG_NODE
+         "\""},
+    };
+    for (size_t i = 0; i < sizeof FAILURES / sizeof FAILURES[0]; i++) {
+        if (FAILURES[i].error == error) {
+            fprintf(stderr, "conclave members: %s\n", FAILURES[i].text);
+            return FAILURES[i].exit_code;
+        }
+    }
+    if (error != CONCLAVE_OPERATION_TIMEOUT && error != CONCLAVE_REQUEST_TIMEOUT) {
         return fail(MEMBERS_USAGE.name, NULL, error);
     }
+    fprintf(stderr,
+            "conclave members: not done within %" PRId64 " s; the servers continue, and undo it if "
+            "it cannot be completed: see \"conclave members list\"\n",
+            timeout_ms / 1000);
+    return CLI_EXIT_TIMEOUT;
 }
 
 /* Carries it out; progress of `watched` is told. */
-static int members_change_change(const struct members_options *options,
-                                 struct conclave_client *client,
-                                 const struct conclave_reconfig *reconfig, uint64_t watched)
+static int reconfig_run(const struct members_options *options, struct conclave_client *client,
+                        const struct conclave_reconfig *reconfig, uint64_t watched)
 {
     struct conclave_op op = {.type = CONCLAVE_OP_RECONFIG,
                              .reconfig = reconfig,
@@ -180,7 +175,7 @@ int members_add(const struct members_options *options, const struct operands *op
     struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
     int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code == 0) {
-        code = members_change_change(options, client, &reconfig, ensemble_view_id(number));
+        code = reconfig_run(options, client, &reconfig, ensemble_view_id(number));
         connection_close(client);
     }
     return code;
@@ -264,9 +259,7 @@ int members_remove(const struct members_options *options, const struct operands 
         return code;
     }
     code = read_config(client, ids, count, &config);
-    if (code == 0) {
-        code = members_change_change(options, client, &reconfig, 0);
-    }
+    code = code == 0 ? reconfig_run(options, client, &reconfig, 0) : code;
     free(config);
     connection_close(client);
     return code;
@@ -301,7 +294,7 @@ int members_promote(const struct members_options *options, const struct operands
     if (code == 0) {
         struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
         line_as_voter(find_line(config, id), line);
-        code = members_change_change(options, client, &reconfig, strtoull(id, NULL, 10));
+        code = reconfig_run(options, client, &reconfig, strtoull(id, NULL, 10));
     }
     free(config);
     connection_close(client);

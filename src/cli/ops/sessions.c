@@ -237,9 +237,8 @@ static int by_words(const struct sessions_options *options)
         fprintf(stderr, "conclave %s: no server of ours serves: see \"conclave status\"\n",
                 USAGE.name);
         code = CLI_EXIT_UNAVAILABLE;
-    } else if (code == 0) {
-        code = ask_servers(options, &roster, best);
-    }
+    } else
+        code = code == 0 ? ask_servers(options, &roster, best) : code;
     ensemble_view_finish(&roster);
     return code;
 }

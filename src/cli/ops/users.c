@@ -1,27 +1,23 @@
-#define _GNU_SOURCE /* mkostemp */
+#define _GNU_SOURCE /* explicit_bzero */
 /*
  * conclave users: the file of users who may authenticate by digest (digest.users.file). It holds slow
  * hashes (scrypt), no passwords. The file is replaced as a whole, so a server never reads half of it.
  */
-#include "base/buf.h"
 #include "cli/common/connection.h"
+#include "cli/common/data_input.h"
 #include "front/login/user_file.h"
 #include "tls/scrypt.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
-enum {
-    FILE_MAX = 1 << 20,
-    PATH_MAX_HERE = 4096,
-    PASSWORD_MAX = 1024,
-};
+enum { FILE_MAX = 1 << 20, PATH_MAX_HERE = 4096, PASSWORD_MAX = 1024 };
+
+enum users_verb { USERS_ADD, USERS_REMOVE, USERS_LIST };
+static const struct command_verb VERBS[] = {
+    {"add", 2, 2, false}, {"remove", 2, 2, false}, {"list", 1, 1, false}, {.name = NULL}};
 
 struct users_options {
     const char *password_file;
@@ -42,7 +38,7 @@ static const struct command_usage USAGE = {
                                          offsetof(struct users_options, password_file), "FILE",
                                          "Its first line is the password."},
                                         {0}},
-    .operands = {2, 3},
+    .verbs = VERBS,
 };
 
 static int users_fail(const char *path, const char *what)
@@ -54,8 +50,6 @@ static int users_fail(const char *path, const char *what)
 /* Reads the file's text and checks it. A missing file is empty, unless `wanted`. */
 static int read_users(const char *path, bool wanted, struct buf *out)
 {
-    char block[4096];
-    size_t n;
     struct user_file users;
     unsigned line;
     const char *why;
@@ -63,12 +57,9 @@ static int read_users(const char *path, bool wanted, struct buf *out)
     if (file == NULL) {
         return errno == ENOENT && !wanted ? 0 : users_fail(path, strerror(errno));
     }
-    while (buf_ok(out) && (n = fread(block, 1, sizeof block, file)) > 0) {
-        buf_append(out, block, n);
-    }
-    bool ok = !ferror(file) && buf_ok(out);
+    int error = stream_read(file, out);
     (void)fclose(file);
-    if (!ok) {
+    if (error != 0) {
         return users_fail(path, "cannot be read, or is larger than 1 MiB");
     }
     int rc = user_file_parse(buf_slice(out), &users, &line, &why);
@@ -86,18 +77,12 @@ static int write_users(const char *path, const struct buf *text)
     if (snprintf(aside, sizeof aside, "%s.XXXXXX", path) >= (int)sizeof aside) {
         return users_fail(path, "the name is too long");
     }
-    int fd = mkostemp(aside, O_CLOEXEC); /* of mode 0600 */
-    if (fd < 0) {
-        return users_fail(path, strerror(errno));
-    }
-    bool ok = write(fd, text->data, text->len) == (ssize_t)text->len && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok && rename(aside, path) == 0;
-    if (!ok) {
-        int error = errno;
+    int error = file_make(aside, buf_slice(text), 0600);
+    if (error == 0 && rename(aside, path) != 0) {
+        error = errno;
         (void)unlink(aside);
-        return users_fail(path, strerror(error));
     }
-    return 0;
+    return error == 0 ? 0 : users_fail(path, strerror(error));
 }
 
 /* The lines of all others. */
@@ -179,9 +164,7 @@ static int users_add(const struct users_options *o, const char *path, const char
     buf_init(&old, FILE_MAX);
     buf_init(&text, 0);
     int rc = read_users(path, false, &old);
-    if (rc == 0) {
-        rc = read_password(o, name, password);
-    }
+    rc = rc == 0 ? read_password(o, name, password) : rc;
     if (rc == 0) {
         (void)keep_others(buf_slice(&old), name, &text);
         buf_printf(&text, "%s:", name);
@@ -241,14 +224,9 @@ int command_users(int argc, char **argv)
     if (rc != OPTIONS_GO_ON) {
         return rc;
     }
-    const char *verb = operands.words[0];
     const char *path = operands.words[1];
-    if (strcmp(verb, "list") == 0 && operands.count == 2) {
+    if (operands.verb == USERS_LIST) {
         return users_list(path);
-    }
-    bool add = strcmp(verb, "add") == 0;
-    if ((!add && strcmp(verb, "remove") != 0) || operands.count != 3) {
-        return usage_error(&USAGE, "wanted add FILE NAME, remove FILE NAME or list FILE");
     }
     const char *name = operands.words[2];
     if (!user_file_name_is_good(slice_str(name))) {
@@ -257,5 +235,5 @@ int command_users(int argc, char **argv)
                            "does not begin with #",
                            name);
     }
-    return add ? users_add(&options, path, name) : users_remove(path, name);
+    return operands.verb == USERS_ADD ? users_add(&options, path, name) : users_remove(path, name);
 }

@@ -1,6 +1,5 @@
 /*
- * conclave barrier: a plain one is set, waited for and removed; a double one is entered, a command
- * run, and left.
+ * conclave barrier: a plain one is set, waited for and removed; a double one is entered, a command run, and left.
  *
  * The main thread waits for signals and for the barrier's callbacks.
  */

@@ -119,9 +119,7 @@ static int config_put(struct conclave_recipes *recipes, const struct config_opti
                             : conclave_config_put(recipes, path, data.data, data.len, expected,
                                                   options->common.timeout_ms, &written);
     buf_finish(&data);
-    if (error == 0) {
-        error = put_print(options, &written);
-    }
+    error = error == 0 ? put_print(options, &written) : error;
     return error == 0 ? 0 : fail(CONFIG_USAGE.name, path, error);
 }
 
@@ -163,9 +161,7 @@ static int tree_write(struct conclave_recipes *recipes, const struct config_opti
     }
     int error = conclave_config_put_many(recipes, entries, count, options->common.timeout_ms,
                                          &written.mzxid);
-    if (error == 0) {
-        error = put_print(options, &written);
-    }
+    error = error == 0 ? put_print(options, &written) : error;
     return error == 0 ? 0 : fail(CONFIG_USAGE.name, path, error);
 }
 
@@ -183,9 +179,7 @@ static int config_put_tree(struct conclave_recipes *recipes, const struct config
     for (size_t i = 0; i < count && code == 0; i++) {
         code = tree_file_read(path, operands->words[2 + i], &files[i]);
     }
-    if (code == 0) {
-        code = tree_write(recipes, options, path, files, count);
-    }
+    code = code == 0 ? tree_write(recipes, options, path, files, count) : code;
     for (size_t i = 0; i < count; i++) {
         free(files[i].path);
         buf_finish(&files[i].data);

@@ -1,5 +1,4 @@
-/* What the files of `conclave config` share: config.c (arguments, get, put, acknowledgements),
- * config_watch.c. */
+/* What the files of `conclave config` share: config.c (arguments, get, put, acknowledgements), config_watch.c. */
 #ifndef CLI_RECIPES_CONFIG_H
 #define CLI_RECIPES_CONFIG_H
 

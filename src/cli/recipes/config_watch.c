@@ -1,18 +1,16 @@
-#define _GNU_SOURCE /* mkostemp */
 /* conclave config watch and get: prints each state of a configuration, writes it into a file, runs a command for it. */
 #include "cli/recipes/config.h"
 
 #include "base/json.h"
 #include "cli/common/connection.h"
+#include "cli/common/data_input.h"
 #include "cli/run/run_command.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,72 +67,56 @@ static void node_print(const struct config_options *options,
 
 /* --- the file for a command or a server ------------------------------------------------------- */
 
-static int bytes_write(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-    while (len > 0) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno != EINTR) {
-            return CONCLAVE_EIO;
-        }
-        at += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 /* A value as it is; a tree as lines of JSON. */
-static int state_write(int fd, bool tree, const struct conclave_config_state *state)
+static void state_write(struct buf *out, bool tree, const struct conclave_config_state *state)
 {
-    int error = 0;
-    if (!tree) {
-        return bytes_write(fd, state->nodes[0].data, state->nodes[0].data_len);
-    }
-    for (size_t i = 0; i < state->count && error == 0; i++) {
+    for (size_t i = 0; i < state->count; i++) {
+        const struct conclave_config_node *node = &state->nodes[i];
         struct json j;
+        if (!tree) {
+            buf_append(out, node->data, node->data_len);
+            return;
+        }
         json_line_begin(&j);
-        json_member_string(&j, "path", state->nodes[i].path);
-        json_data(&j, state->nodes[i].data, state->nodes[i].data_len);
+        json_member_string(&j, "path", node->path);
+        json_data(&j, node->data, node->data_len);
         json_object_end(&j);
         buf_append_str(&j.out, "\n");
-        error = j.out.failed ? CONCLAVE_ENOMEM : bytes_write(fd, j.out.data, j.out.len);
+        out->failed = out->failed || !buf_ok(&j.out);
+        buf_append_slice(out, buf_slice(&j.out));
         json_finish(&j);
     }
-    return error;
 }
 
-/* Puts the state into a file beside `file` (or, NULL, a temporary one), then renames it. The name is
- * written to ret, of TEXT_MAX. */
+/* Puts the state into a file beside `file`, then renames it; NULL: into a temporary file. The name is written to ret, of
+ * TEXT_MAX. */
 static int file_put(const char *file, bool tree, const struct conclave_config_state *state,
                     char *ret)
 {
     const char *folder = getenv("TMPDIR");
     char temporary[TEXT_MAX];
+    struct stat old;
+    struct buf data;
     int n = file != NULL ? snprintf(temporary, sizeof temporary, "%s.XXXXXX", file)
                          : snprintf(temporary, sizeof temporary, "%s/conclave-config.XXXXXX",
                                     folder == NULL ? "/tmp" : folder);
-    int fd = n < 0 || (size_t)n >= sizeof temporary ? -1 : mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        return CONCLAVE_EIO;
-    }
-    int error = state_write(fd, tree, state);
-    struct stat old;
     mode_t mode = file != NULL && stat(file, &old) == 0 ? old.st_mode & 0777 : 0600;
-    if (error == 0 && file != NULL && (fchmod(fd, mode) != 0 || fsync(fd) != 0)) {
-        error = CONCLAVE_EIO;
-    }
-    if (close(fd) != 0) {
+    buf_init(&data, 0);
+    state_write(&data, tree, state);
+    int error = !buf_ok(&data) ? CONCLAVE_ENOMEM : 0;
+    if (error == 0 &&
+        ((size_t)n >= sizeof temporary || file_make(temporary, buf_slice(&data), mode) != 0)) {
         error = CONCLAVE_EIO;
     }
     if (error == 0 && file != NULL && rename(temporary, file) != 0) {
+        (void)unlink(temporary);
         error = CONCLAVE_EIO;
     }
-    if (error != 0) {
-        (void)unlink(temporary);
-        return error;
+    buf_finish(&data);
+    if (error == 0) {
+        (void)snprintf(ret, TEXT_MAX, "%s", file != NULL ? file : temporary);
     }
-    (void)snprintf(ret, TEXT_MAX, "%s", file != NULL ? file : temporary);
-    return 0;
+    return error;
 }
 
 /* --- callbacks -------------------------------------------------------------------------------- */

@@ -263,9 +263,7 @@ int command_elect(int argc, char **argv)
         o.hold.ready_fd = o.ack_on == 1;
         code = hold_options_finish(&o.hold, &USAGE, &LEADING, &o, &operands);
     }
-    if (code == OPTIONS_GO_ON) {
-        code = elect_check(&o);
-    }
+    code = code == OPTIONS_GO_ON ? elect_check(&o) : code;
     if (code != OPTIONS_GO_ON) {
         return code;
     }

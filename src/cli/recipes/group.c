@@ -6,7 +6,6 @@
 
 #include <conclave/group.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -311,9 +310,7 @@ int command_group(int argc, char **argv)
     char id[HOST_PID_MAX];
     options.common.timeout_ms = CONCLAVE_FOREVER;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = path_check(&USAGE, operands.words[1]);
-    }
+    code = code == OPTIONS_GO_ON ? path_check(&USAGE, operands.words[1]) : code;
     if (code != OPTIONS_GO_ON) {
         return code;
     }

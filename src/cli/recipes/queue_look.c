@@ -181,9 +181,7 @@ int queue_cli_look(const struct queue_cli *cli, enum queue_verb verb)
         }
         look.data = buf_slice(&data);
     }
-    if (code == 0) {
-        code = connection_run_recipes(QUEUE_USAGE.name, &common, look_run, &look);
-    }
+    code = code == 0 ? connection_run_recipes(QUEUE_USAGE.name, &common, look_run, &look) : code;
     buf_finish(&data);
     return output_end(QUEUE_USAGE.name, code);
 }

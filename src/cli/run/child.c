@@ -65,8 +65,7 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-/* The child's environment: an array for free; its own variables point into block. NULL when
- * memory is out. */
+/* The child's environment: an array for free; its own variables point into block. NULL when memory is out. */
 static char **environment_create(const struct child_spec *spec, struct buf *block)
 {
     size_t count = 0;
@@ -181,8 +180,7 @@ int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd)
     if (pid < 0) {
         return CONCLAVE_EIO;
     }
-    /* Both do it: whoever comes first. Refused once the child was executed, having done it
-     * itself. */
+    /* Both do it: whoever comes first. Refused once the child was executed, having done it itself. */
     setpgid(pid, pid);
     *ret_pid = pid;
     *ret_exec_fd = fds[0];

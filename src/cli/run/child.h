@@ -61,10 +61,9 @@ enum { CHILD_VARIABLES_MAX = 11 };
 /* The variables of a leader or holder. */
 void child_variables_of_holder(const struct child_spec *spec, struct buf *out);
 
-/* Starts it as leader of a process group of its own, to be killed when the calling thread ends.
- * ret_exec_fd becomes readable: end of file when it was executed, an int (errno) when it was
- * not; then the child ends by itself with 126 or 127. 0, CONCLAVE_ENOMEM or CONCLAVE_EIO (no
- * process, no descriptor). */
+/* Starts it as leader of a process group of its own, to be killed when the calling thread ends. ret_exec_fd becomes
+ * readable: end of file when it was executed, an int (errno) when it was not; then the child ends by itself with 126
+ * or 127. 0, CONCLAVE_ENOMEM or CONCLAVE_EIO (no process, no descriptor). */
 int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd) CONCLAVE_MUST_USE;
 
 enum { CHILD_EXIT_REFUSED = 126, CHILD_EXIT_SIGNAL = 128 };

@@ -3,8 +3,7 @@
 #include "cli/common/command.h"
 #include "cli/common/values.h"
 
-/* The most that the library allows: a third of the session timeout less 500 ms, or less a sixth of
- * it. */
+/* The most that the library allows: a third of the session timeout less 500 ms, or less a sixth of it. */
 static int64_t most_ms(int64_t session_timeout_ms)
 {
     int64_t sixth = session_timeout_ms / 6;

@@ -16,8 +16,7 @@
 
 enum { HELP_SLACK_NS = 50 * 1000000 }; /* that it has to do its work before we help */
 
-/* The guardian process. Signals meant for the wrapper's group, or for the terminal's, are not
- * for it. */
+/* The guardian process. Signals meant for the wrapper's group, or for the terminal's, are not for it. */
 static _Noreturn void guardian_process(const struct supervisor_spec *spec, int fd)
 {
     sigset_t all;
@@ -25,8 +24,7 @@ static _Noreturn void guardian_process(const struct supervisor_spec *spec, int f
     sigprocmask(SIG_SETMASK, &all, NULL);
     setpgid(0, 0);
     prctl(PR_SET_NAME, "conclave-guard");
-    /* Refused to users with a small memory limit: then a page may have to be read back before it
-     * kills. */
+    /* Refused to users with a small memory limit: then a page may have to be read back before it kills. */
     mlockall(MCL_CURRENT);
     _exit(supervisor_run(spec, fd) == 0 ? 0 : 1);
 }

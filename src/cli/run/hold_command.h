@@ -1,10 +1,9 @@
 /*
- * Having something for a time, and running a command meanwhile: what `conclave elect`, `lock` and
- * `semaphore` share. They differ in what they hold (struct hold_kind).
+ * Having something for a time, and running a command meanwhile: what `conclave elect`, `lock` and `semaphore` share.
+ * They differ in what they hold (struct hold_kind).
  *
- * hold_options.c (arguments), hold_run.c (phases), hold_events.c (what the library's threads tell),
- * hold_child.c (the child, by way of the guardian). All of it belongs to the main thread, but for
- * what `lock` guards.
+ * hold_options.c (arguments), hold_run.c (phases), hold_events.c (what the library's threads tell), hold_child.c (the
+ * child, by way of the guardian). All of it belongs to the main thread, but for what `lock` guards.
  */
 #ifndef CLI_RUN_HOLD_COMMAND_H
 #define CLI_RUN_HOLD_COMMAND_H
@@ -166,8 +165,7 @@ int64_t hold_lease_grace_ms(const struct hold *r);
 /* Time limit for the library: 0 with --try or --timeout 0, which the library answers; else none, as hold_run counts. */
 int64_t hold_acquire_ms(const struct hold *r);
 
-/* Gives up what it waits for or has; the outcome is what it was set to first. child_status: -1
- * without a child. */
+/* Gives up what it waits for or has; the outcome is what it was set to first. child_status: -1 without a child. */
 void hold_leave(struct hold *r, const char *reason, int exit_code, int child_status);
 
 /* The term was lost: waits for the next one, or leaves. */

@@ -27,7 +27,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -502,14 +501,11 @@ static int client_begin(struct hold *r)
         return code;
     }
     int error = conclave_recipes_open(r->client, &r->recipes);
-    if (error == 0) {
-        error = conclave_client_start(r->client);
-    }
+    error = error == 0 ? conclave_client_start(r->client) : error;
     return error == 0 ? 0 : fail(r->options->usage->name, NULL, error);
 }
 
-/* How long the first connection may take: whoever waits only 5s in all does not wait 30s
- * for a server. */
+/* How long the first connection may take: whoever waits only 5s in all does not wait 30s for a server. */
 static int64_t connect_limit_ms(const struct hold_options *options)
 {
     int64_t timeout = options->common.timeout_ms;
@@ -529,9 +525,7 @@ int hold_run(const struct hold_options *options)
                      .child_gone_cond = PTHREAD_COND_INITIALIZER,
                      .child_gone = true};
     int code = hold_run_prepare(&r);
-    if (code == 0) {
-        code = client_begin(&r);
-    }
+    code = code == 0 ? client_begin(&r) : code;
     if (code == 0) {
         r.deadline_ms = hold_run_now_ms() + connect_limit_ms(options);
         loop(&r);

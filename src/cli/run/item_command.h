@@ -9,7 +9,6 @@
 #include "cli/common/waiter.h"
 #include "cli/run/guardian.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -49,9 +48,8 @@ int item_command_init(struct item_command *w, const struct child_program *progra
                       bool input) CONCLAVE_MUST_USE;
 void item_command_finish(struct item_command *w); /* also of ITEM_COMMAND_NONE */
 
-/* Runs it to its end, when nothing is left of it. Signals that the waiter reads are passed on to its
- * group. 0; CONCLAVE_ENOMEM: it was not started; CONCLAVE_ECLOSED: the guardian is gone, and the
- * command with it. */
+/* Runs it to its end, when nothing is left of it. Signals that the waiter reads are passed on to its group. 0;
+ * CONCLAVE_ENOMEM: it was not started; CONCLAVE_ECLOSED: the guardian is gone, and the command with it. */
 int item_command_run(struct item_command *w, const struct item_command_job *job,
                      struct waiter *waiter, struct item_command_end *ret);
 

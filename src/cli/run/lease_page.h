@@ -56,9 +56,8 @@ void lease_page_finish(struct lease_page *page);
 void lease_page_write(struct lease_page *page, enum lease_state state, int64_t until_ns,
                       int64_t token);
 
-/* End of the lease, 0 when nobody leads. One load each: right also when the writer was stopped
- * half-way, as a term's end only grows and its state is written first when it ends and last when
- * it begins. */
+/* End of the lease, 0 when nobody leads. One load each: right also when the writer was stopped half-way, as a term's
+ * end only grows and its state is written first when it ends and last when it begins. */
 int64_t lease_page_until_ns(const struct lease_page *page);
 
 /* How often its writer should bring it up to date: the heartbeats come every sixth of the session timeout. */

@@ -5,7 +5,6 @@
 
 #include <conclave/error.h>
 
-#include <signal.h>
 #include <sys/types.h>
 
 /* Starts argv (NULL-ended; found by PATH, no shell) with the words of `more` ("NAME=value",

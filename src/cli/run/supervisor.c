@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
@@ -78,8 +77,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* The wrapper reads few of them and the socket holds hundreds; to a wrapper that is gone nothing
- * is to be told. */
+/* The wrapper reads few of them and the socket holds hundreds; to a wrapper that is gone nothing is to be told. */
 static void report(struct supervisor *s, enum supervisor_news news, int value)
 {
     struct supervisor_report packet = {
@@ -241,8 +239,7 @@ static void watch_child(struct supervisor *s)
     }
 }
 
-/* Whether nothing is left. In a thread only the group is ours; here every child is, orphans
- * being given to us. */
+/* Whether nothing is left. In a thread only the group is ours; here every child is, orphans being given to us. */
 static bool reap(struct supervisor *s)
 {
     bool own = s->spec->own_process;

@@ -1,10 +1,9 @@
 /*
- * conclave shell: one session, many commands. A line is a command with its arguments, read by the
- * same tables as on the command line; what belongs to the session (credentials, ephemeral nodes)
- * lasts until the shell ends.
+ * conclave shell: one session, many commands. A line is a command with its arguments, read by the same tables as on
+ * the command line; what belongs to the session (credentials, ephemeral nodes) lasts until the shell ends.
  *
- * On a terminal the line editor reads, with history and completion. Anything else is a script: no
- * prompt, and the exit code is that of the first line that failed.
+ * On a terminal the line editor reads, with history and completion. Anything else is a script: no prompt, and the
+ * exit code is that of the first line that failed.
  */
 #define _GNU_SOURCE /* explicit_bzero */
 #include "cli/common/connection.h"
@@ -65,8 +64,7 @@ struct shell {
     int exit_code; /* of the first line that failed */
 };
 
-/* --- what the shell has itself
- * -------------------------------------------------------------------------- */
+/* --- what the shell has itself ----------------------------------------------------------------- */
 
 static int shell_help(struct shell *shell, int argc, char **argv);
 static int shell_auth(struct shell *shell, int argc, char **argv);
@@ -178,8 +176,7 @@ static int shell_exit(struct shell *shell, int argc, char **argv)
     return 0;
 }
 
-/* --- a line
- * --------------------------------------------------------------------------------------------- */
+/* --- a line ------------------------------------------------------------------------------------ */
 
 /* Everything that a line may begin with. */
 static const char *shell_name(size_t index)
@@ -255,8 +252,7 @@ static int run_aliased(struct shell *shell, const struct shell_words *words)
     return run_words(shell, words->count, words->items);
 }
 
-/* Whether a line gives credentials, so that it is not to be remembered; looks at its text, as it
- * may be malformed. */
+/* Whether a line gives credentials, so that it is not to be remembered; looks at its text, as it may be malformed. */
 static bool has_credentials(const char *line)
 {
     while (*line == ' ' || *line == '\t') {
@@ -297,8 +293,7 @@ static void run_line(struct shell *shell, const char *line)
     }
 }
 
-/* --- the shell
- * ------------------------------------------------------------------------------------------ */
+/* --- the shell --------------------------------------------------------------------------------- */
 
 static void on_interrupt(int number)
 {

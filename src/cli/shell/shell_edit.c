@@ -27,8 +27,7 @@ struct shell_edit {
     char prompt[48];
 };
 
-/* --- completion
- * ----------------------------------------------------------------------------------------- */
+/* --- completion -------------------------------------------------------------------------------- */
 
 /* What may stand for the word: whole words, on the heap. */
 struct choices {
@@ -195,8 +194,7 @@ static unsigned char complete(EditLine *el, wint_t key)
     return result;
 }
 
-/* --- reading
- * -------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------- */
 
 static unsigned char interrupt(EditLine *el, wint_t key)
 {

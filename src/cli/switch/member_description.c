@@ -4,7 +4,6 @@
 #include "cli/common/values.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Hadoop's ActiveNodeInfo, and protobuf's wire types. */

@@ -191,9 +191,7 @@ int command_switch(int argc, char **argv)
         return code;
     }
     code = hold_options_finish(&options.hold, &SWITCH_USAGE, &SWITCHING, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = fence_options_finish(&SWITCH_USAGE, &options.fence);
-    }
+    code = code == OPTIONS_GO_ON ? fence_options_finish(&SWITCH_USAGE, &options.fence) : code;
     if (code == OPTIONS_GO_ON) {
         set_defaults(&options, host, sizeof host);
         code = switch_check(&options);

@@ -13,7 +13,6 @@
 #include "base/random.h"
 #include "fencing/child_process.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -407,9 +406,7 @@ static int switch_run_start(struct hold *r, void **ret_holding)
     if (first) {
         error = groups_open(s, r->recipes);
     }
-    if (error == 0) {
-        error = elector_begin(s, r, &s->elector);
-    }
+    error = error == 0 ? elector_begin(s, r, &s->elector) : error;
     if (error == 0) {
         *ret_holding = s->elector;
     }

@@ -125,9 +125,7 @@ static int acl_set(struct conclave_client *client, const char *path, const struc
             error = 0; /* gone meanwhile */
         }
     }
-    if (error == 0) {
-        error = report_count(options->common.json, path, "changed", changed);
-    }
+    error = error == 0 ? report_count(options->common.json, path, "changed", changed) : error;
     int code = error == 0 ? 0 : fail(USAGE.name, at, error);
     branch_free(paths, count);
     return code;

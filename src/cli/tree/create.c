@@ -129,9 +129,7 @@ static int create_run(struct conclave_client *client, const struct create_option
     if (error == 0 && options->parents) {
         error = create_parents(client, path, options, failed);
     }
-    if (error == 0) {
-        error = fenced_call(client, options->fenced_by, &op, &reply, &result);
-    }
+    error = error == 0 ? fenced_call(client, options->fenced_by, &op, &reply, &result) : error;
     if (error == 0 && result != NULL) {
         error = create_print(result->path, options->common.json);
     }
@@ -207,12 +205,8 @@ int command_create(int argc, char **argv)
     struct operands operands;
     struct buf data;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = options_check(&options, &operands);
-    }
-    if (code == OPTIONS_GO_ON) {
-        code = options_take_acl(&options);
-    }
+    code = code == OPTIONS_GO_ON ? options_check(&options, &operands) : code;
+    code = code == OPTIONS_GO_ON ? options_take_acl(&options) : code;
     if (code != OPTIONS_GO_ON) {
         acl_entries_free(&options.acl);
         return code;
@@ -224,9 +218,7 @@ int command_create(int argc, char **argv)
     } else if (operands.count == 2) {
         buf_append_str(&data, operands.words[1]);
     }
-    if (code == 0) {
-        code = create_session(&options, operands.words[0], &data);
-    }
+    code = code == 0 ? create_session(&options, operands.words[0], &data) : code;
     buf_finish(&data);
     acl_entries_free(&options.acl);
     return output_end(USAGE.name, code);

@@ -144,9 +144,7 @@ static int quota_get(struct conclave_client *client, const char *path, bool as_j
     struct quota_limits used;
     int32_t version;
     int error = limits_read(client, path, LIMITS_NODE, &limits, &version);
-    if (error == 0) {
-        error = limits_read(client, path, STATS_NODE, &used, &version);
-    }
+    error = error == 0 ? limits_read(client, path, STATS_NODE, &used, &version) : error;
     if (error == CONCLAVE_NO_NODE) {
         return quota_refuse(path, "has no quota; set one with \"conclave quota set\"");
     }

@@ -1,7 +1,6 @@
-/* The text that a quota's nodes hold: "count=N,bytes=M=;byteHardLimit=X;countHardLimit=Y", -1
- * being none; zookeeper_limits holds the limits, zookeeper_stats what is used (count and bytes).
- * Source: StatsTrack of Apache ZooKeeper, which writes the hard limits so that older servers do
- * not stumble over them. */
+/* The text that a quota's nodes hold: "count=N,bytes=M=;byteHardLimit=X;countHardLimit=Y", -1 being none;
+ * zookeeper_limits holds the limits, zookeeper_stats what is used (count and bytes). Source: StatsTrack of Apache
+ * ZooKeeper, which writes the hard limits so that older servers do not stumble over them. */
 #ifndef CLI_TREE_QUOTA_TEXT_H
 #define CLI_TREE_QUOTA_TEXT_H
 

@@ -111,9 +111,7 @@ static int rm_run(struct conclave_client *client, const void *target,
     char *at = NULL;
     int error = options->recursive ? remove_branch(client, path, options, &removed, &at)
                                    : remove_one(client, path, options, &removed);
-    if (error == 0) {
-        error = report_count(options->common.json, path, "removed", removed);
-    }
+    error = error == 0 ? report_count(options->common.json, path, "removed", removed) : error;
     if (error == CONCLAVE_BAD_ARGUMENTS && strncmp(path, "/zookeeper", 10) == 0) {
         fprintf(stderr, "conclave rm: %s belongs to the servers and cannot be removed\n", path);
         free(at);

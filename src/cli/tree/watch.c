@@ -1,11 +1,10 @@
 /*
- * conclave watch: the changes of one node or one branch, one line each, until a signal or a number
- * of them.
+ * conclave watch: the changes of one node or one branch, one line each, until a signal or a number of them.
  *
- * Without options two one-shot watches are kept, which every server knows: one on the node (made,
- * removed, data) and, while it exists, one on its children. Each is set again by the read that
- * follows its event; changes between an event and that read show as one. With --persistent or
- * --recursive there is one persistent watch, which shows every change.
+ * Without options two one-shot watches are kept, which every server knows: one on the node (made, removed, data) and,
+ * while it exists, one on its children. Each is set again by the read that follows its event; changes between an
+ * event and that read show as one. With --persistent or --recursive there is one persistent watch, which shows every
+ * change.
  */
 #include "base/json.h"
 #include "cli/common/connection.h"
@@ -280,18 +279,14 @@ int command_watch(int argc, char **argv)
     struct watch_options options = {.common = COMMON_OPTIONS_INIT, .count = -1};
     struct operands operands;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = path_check(&USAGE, operands.words[0]);
-    }
+    code = code == OPTIONS_GO_ON ? path_check(&USAGE, operands.words[0]) : code;
     const struct usage_rule rules[] = {
         {options.persistent && options.recursive,
          "--recursive is persistent as it is: give one of the two"},
         {options.count == 0, "--count 0 would watch nothing"},
         {false, NULL},
     };
-    if (code == OPTIONS_GO_ON) {
-        code = usage_check(&USAGE, rules);
-    }
+    code = code == OPTIONS_GO_ON ? usage_check(&USAGE, rules) : code;
     if (code != OPTIONS_GO_ON) {
         return code;
     }
