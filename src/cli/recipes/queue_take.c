@@ -2,7 +2,6 @@
  * command. The main thread waits for signals and for the queue's callbacks. */
 #include "base/buf.h"
 #include "cli/recipes/queue.h"
-#include "cli/run/grace.h"
 #include "cli/run/item_command.h"
 
 #include <conclave/error.h>

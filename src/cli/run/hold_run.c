@@ -23,7 +23,6 @@
 #include "base/json.h"
 #include "base/transition.h"
 #include "cli/common/values.h"
-#include "cli/run/grace.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -21,9 +21,12 @@
 #ifndef CLI_RUN_LEASE_PAGE_H
 #define CLI_RUN_LEASE_PAGE_H
 
+#include "cli/common/options.h"
+
 #include <conclave/error.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LEASE_PAGE_SIZE 4096
@@ -59,6 +62,14 @@ void lease_page_write(struct lease_page *page, enum lease_state state, int64_t u
 /* End of the lease, 0 when nobody leads. One load each: right also when the writer was stopped half-way, as a term's
  * end only grows and its state is written first when it ends and last when it begins. */
 int64_t lease_page_until_ns(const struct lease_page *page);
+
+/* The grace of a command that runs under the lease: the time from the signal that tells it to stop to SIGKILL. The signal
+ * comes at the end of the lease at the latest, two thirds of the session timeout after the last proof; the session may
+ * end a third later, and the command has to be gone by then.
+ *
+ * asked_ms: --grace, -1: the most. False: it does not fit the session, which was printed as wrong usage. */
+bool grace_fit(const struct command_usage *usage, int64_t asked_ms, int64_t session_timeout_ms,
+               int64_t *ret_ms);
 
 /* How often its writer should bring it up to date: the heartbeats come every sixth of the session timeout. */
 int64_t lease_page_refresh_ms(int64_t session_timeout_ms);

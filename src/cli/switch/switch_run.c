@@ -1,8 +1,8 @@
 /*
  * conclave switch DIR: one member of an active/standby service.
  *
- * The turn (hold_command.h) runs the command while the elector says so; here stands what is the switch's own: its
- * callbacks, fencing, hooks, health, its card in <dir>/members, and requests to step down.
+ * hold_run (hold_command.h) runs the command while the elector says so. This file has the rest: the elector's callbacks,
+ * fencing, hooks, health, the member's node in <dir>/members, and requests to step down.
  *
  * Threads: the elector's and the groups' callbacks (one thread), the one that fences, the monitor of
  * health, the main one. `lock` guards what they share; while it is held the library may be called, as no
@@ -21,12 +21,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum {
-    INCARNATION_BYTES = 8,
-    CLOSE_TIMEOUT_MS = 2000,
-    TEXT_MAX = SWITCH_PATH_MAX + 32,
-    HOOK_WORDS = 6
-};
+enum { INCARNATION_BYTES = 8, CLOSE_TIMEOUT_MS = 2000, TEXT_MAX = SWITCH_PATH_MAX + 32 };
 
 struct switching {
     struct switch_options *o;
@@ -185,20 +180,16 @@ static int hook_run(struct switching *s, const char *command, const char *role, 
 {
     const struct switch_options *o = s->o;
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
-    char variables[HOOK_WORDS][TEXT_MAX];
-    const char *more[HOOK_WORDS + 1];
-    size_t n = 0;
+    char variables[6][TEXT_MAX];
     int code = 0;
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ROLE=%s", role);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_PATH=%s", o->hold.path);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ID=%s", o->hold.id);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_TOKEN=%" PRId64, token);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_REASON=%s", why);
-    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_STOP_WITHIN_MS=%" PRId64, timeout_ms);
-    for (size_t i = 0; i < n; i++) {
-        more[i] = variables[i];
-    }
-    more[n] = NULL;
+    (void)snprintf(variables[0], TEXT_MAX, "CONCLAVE_ROLE=%s", role);
+    (void)snprintf(variables[1], TEXT_MAX, "CONCLAVE_PATH=%s", o->hold.path);
+    (void)snprintf(variables[2], TEXT_MAX, "CONCLAVE_ID=%s", o->hold.id);
+    (void)snprintf(variables[3], TEXT_MAX, "CONCLAVE_TOKEN=%" PRId64, token);
+    (void)snprintf(variables[4], TEXT_MAX, "CONCLAVE_REASON=%s", why);
+    (void)snprintf(variables[5], TEXT_MAX, "CONCLAVE_STOP_WITHIN_MS=%" PRId64, timeout_ms);
+    const char *const more[] = {variables[0], variables[1], variables[2], variables[3],
+                                variables[4], variables[5], NULL};
     struct process_spec spec = {.argv = argv,
                                 .more = more,
                                 .timeout_ms = timeout_ms,
@@ -372,9 +363,10 @@ static int health_begin(struct switching *s)
     return health_start(&s->health);
 }
 
-/* --- what the turn asks for ----------------------------------------------------------------------- */
+/* --- what is held --------------------------------------------------------------------------------- */
 
-static struct switching *switching; /* the one of this process: a turn's handle is the elector */
+static struct switching
+    *switching; /* the one of this process: the handle that is held is the elector */
 
 static int elector_begin(struct switching *s, struct hold *r, struct conclave_elector **ret)
 {

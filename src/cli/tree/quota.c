@@ -214,14 +214,11 @@ static int quota_is_near(struct conclave_client *client, const char *path)
     return error != 0 ? error : found;
 }
 
-/* Makes the nodes from QUOTA_ROOT down to the path's own. */
-static int make_ancestors(struct conclave_client *client, const char *own)
+/* Creates the nodes from QUOTA_ROOT down to the one of the path. */
+static int make_ancestors(struct conclave_client *client, const char *of)
 {
-    char *path = strdup(own);
-    if (path == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    int error = 0;
+    char *path = quota_path(of, "");
+    int error = path == NULL ? CONCLAVE_ENOMEM : 0;
     for (char *p = path + strlen(QUOTA_ROOT); error == 0 && *p != '\0';) {
         p++;
         p += strcspn(p, "/");
@@ -236,30 +233,32 @@ static int make_ancestors(struct conclave_client *client, const char *own)
     return error;
 }
 
-static int quota_create(struct conclave_client *client, const char *path,
-                        const struct quota_limits *limits)
+/* The two nodes of a quota, created, or with limits NULL deleted, in one transaction. */
+static int quota_write(struct conclave_client *client, const char *path,
+                       const struct quota_limits *limits)
 {
     static const struct quota_limits NOTHING = {.count = 0, .bytes = 0};
     char limits_data[LIMITS_TEXT_MAX];
     char stats_data[LIMITS_TEXT_MAX];
-    char *own = quota_path(path, "");
     char *limits_path = quota_path(path, LIMITS_NODE);
     char *stats_path = quota_path(path, STATS_NODE);
     int error = CONCLAVE_ENOMEM;
-    if (own != NULL && limits_path != NULL && stats_path != NULL) {
-        error = make_ancestors(client, own);
-    }
-    if (error == 0) {
-        quota_text_text(limits, true, limits_data);
-        quota_text_text(&NOTHING, false, stats_data);
-        const struct conclave_op parts[] = {
-            conclave_op_create(limits_path, limits_data, strlen(limits_data), CONCLAVE_PERSISTENT),
-            conclave_op_create(stats_path, stats_data, strlen(stats_data), CONCLAVE_PERSISTENT),
+    if (limits_path != NULL && stats_path != NULL) {
+        struct conclave_op parts[] = {
+            conclave_op_path(CONCLAVE_OP_DELETE, limits_path, -1),
+            conclave_op_path(CONCLAVE_OP_DELETE, stats_path, -1),
         };
+        if (limits != NULL) {
+            quota_text_text(limits, true, limits_data);
+            quota_text_text(&NOTHING, false, stats_data);
+            parts[0] = conclave_op_create(limits_path, limits_data, strlen(limits_data),
+                                          CONCLAVE_PERSISTENT);
+            parts[1] =
+                conclave_op_create(stats_path, stats_data, strlen(stats_data), CONCLAVE_PERSISTENT);
+        }
         struct conclave_op op = conclave_op_multi(parts, 2);
         error = conclave_call(client, &op, NULL);
     }
-    free(own);
     free(limits_path);
     free(stats_path);
     return error;
@@ -303,8 +302,10 @@ static int quota_set(struct conclave_client *client, const char *path,
         error = near;
     }
     if (error == 0 && limits_apply(options, &limits)) {
-        error = is_new ? quota_create(client, path, &limits)
-                       : quota_change(client, path, &limits, version);
+        error = is_new ? make_ancestors(client, path) : 0;
+        error = error != 0 ? error
+                : is_new   ? quota_write(client, path, &limits)
+                           : quota_change(client, path, &limits, version);
     }
     if (error == 0 && options->common.json) {
         return quota_get(client, path, true);
@@ -330,28 +331,16 @@ static int trim_ancestors(struct conclave_client *client, const char *path)
 
 static int quota_rm(struct conclave_client *client, const char *path, bool as_json)
 {
-    char *limits_path = quota_path(path, LIMITS_NODE);
-    char *stats_path = quota_path(path, STATS_NODE);
-    int error = CONCLAVE_ENOMEM;
-    if (limits_path != NULL && stats_path != NULL) {
-        const struct conclave_op parts[] = {
-            conclave_op_path(CONCLAVE_OP_DELETE, limits_path, -1),
-            conclave_op_path(CONCLAVE_OP_DELETE, stats_path, -1),
-        };
-        struct conclave_op op = conclave_op_multi(parts, 2);
-        error = conclave_call(client, &op, NULL);
-    }
-    free(limits_path);
-    free(stats_path);
+    int error = quota_write(client, path, NULL);
     if (error == CONCLAVE_NO_NODE) {
         return quota_refuse(path, "has no quota");
     }
     error = error == 0 ? trim_ancestors(client, path) : error;
     if (error == 0 && as_json) {
-        struct json j;
-        json_line_begin(&j);
-        json_member_string(&j, "path", path);
-        error = json_line_print(&j, stdout);
+        struct record r;
+        record_begin(&r, true);
+        record_path(&r, path);
+        error = record_print(&r);
     }
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }

@@ -78,6 +78,16 @@ static void watching_end(struct tree_watching *w, int error)
     waiter_wake(&w->waiter);
 }
 
+/* False: the error ends the watching. */
+static bool watching_goes_on(struct tree_watching *w, int error)
+{
+    bool goes_on = conclave_error_retryable(error) || error == CONCLAVE_SESSION_EXPIRED;
+    if (!goes_on) {
+        watching_end(w, error);
+    }
+    return goes_on;
+}
+
 /* Only from the callback thread. stat: with WATCHING, NULL when there is no node. */
 static void watching_print(struct tree_watching *w, const char *event, const char *path,
                            const struct conclave_stat *stat)
@@ -148,10 +158,8 @@ static void on_exists(struct conclave_client *client, const struct conclave_repl
         return;
     }
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        if (conclave_error_retryable(reply->error) || reply->error == CONCLAVE_SESSION_EXPIRED) {
+        if (watching_goes_on(w, reply->error)) {
             arm(client, w, CONCLAVE_OP_EXISTS);
-        } else {
-            watching_end(w, reply->error);
         }
         return;
     }
@@ -182,13 +190,9 @@ static void watch_on_children(struct conclave_client *client, const struct concl
     }
     w->children = false;
     /* Gone meanwhile: the watch on the node tells. */
-    if (reply->error != CONCLAVE_NO_NODE) {
-        if (conclave_error_retryable(reply->error) || reply->error == CONCLAVE_SESSION_EXPIRED) {
-            w->children = true;
-            arm(client, w, CONCLAVE_OP_GET_CHILDREN);
-        } else {
-            watching_end(w, reply->error);
-        }
+    if (reply->error != CONCLAVE_NO_NODE && watching_goes_on(w, reply->error)) {
+        w->children = true;
+        arm(client, w, CONCLAVE_OP_GET_CHILDREN);
     }
 }
 
@@ -234,10 +238,8 @@ static void on_added(struct conclave_client *client, const struct conclave_reply
     }
     if (reply->error == 0) {
         watching_print(w, "WATCHING", w->path, NULL);
-    } else if (conclave_error_retryable(reply->error) || reply->error == CONCLAVE_SESSION_EXPIRED) {
+    } else if (watching_goes_on(w, reply->error)) {
         arm_persistent(client, w);
-    } else {
-        watching_end(w, reply->error);
     }
 }
 
