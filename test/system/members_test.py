@@ -422,7 +422,8 @@ def test_numbers_from_0_to_255():
 
 def test_usage():
     for words, text in ((["add", "4"], "add wants ID=HOST"), (["remove", "x"], "no id from 0 to 255"),
-                        (["promote"], "say list, add"), (["grow"], "say list, add"), (["transfer", "-x"], "")):
+                        (["promote"], "too few arguments: conclave members promote ID"), (["grow"], "is none of list, add"),
+                        (["transfer", "-x"], "")):
         code, _, err = run("members", *words)
         assert code == 64 and text in err, (words, code, err)
     code, _, err = run("status", "--server", "a b")

@@ -118,8 +118,10 @@ def test_what_cannot_be_done_changes_nothing():
         path = os.path.join(folder, "users")
         for name in ("", "a b", "a:b", "#a", "a\tb"):
             assert "cannot be a user" in run("users", "add", path, name, text="x\n", code=USAGE)
-        for words in (["add", path], ["remove", path], ["list", path, "anna"], ["change", path, "anna"]):
-            assert "wanted add FILE NAME" in run("users", *words, code=USAGE)
+        for words, text in ((["add", path], "too few arguments: conclave users add FILE NAME"), (["remove", path], "too few"),
+                            (["list", path, "anna"], "an argument too many"),
+                            (["change", path, "anna"], "is none of add, remove and list")):
+            assert text in run("users", *words, code=USAGE), words
         for verb in (["list"], ["remove", "anna"]):
             assert "No such file" in run("users", verb[0], path, *verb[1:], code=IO)
         run("users", "add", path, "anna", text="x\n")

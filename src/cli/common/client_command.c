@@ -12,7 +12,7 @@ static int request_run(const struct client_command *command, struct conclave_cli
     if (error == 0) {
         record_begin(&r, options->json);
         if (path != NULL) {
-            record_path(&r, path);
+            record_add_path(&r, path);
         }
         error = command->print(&r, reply);
         int printed = record_print(&r);
@@ -29,7 +29,7 @@ int report_count(bool as_json, const char *path, const char *key, int64_t count)
         return 0;
     }
     record_begin(&r, true);
-    record_path(&r, path);
+    record_add_path(&r, path);
     record_int(&r, key, count);
     return record_print(&r);
 }

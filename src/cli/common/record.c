@@ -12,7 +12,7 @@ void record_begin(struct record *r, bool as_json)
     }
 }
 
-void record_path(struct record *r, const char *path)
+void record_add_path(struct record *r, const char *path)
 {
     if (r->json) {
         json_member_string(&r->j, "path", path);

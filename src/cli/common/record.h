@@ -21,7 +21,7 @@ struct record {
 void record_begin(struct record *r, bool as_json);
 
 /* The member "path", which is no column. */
-void record_path(struct record *r, const char *path);
+void record_add_path(struct record *r, const char *path);
 
 /* A column; key NULL: not a member. */
 void record_string(struct record *r, const char *key, const char *text);

@@ -157,7 +157,7 @@ static int fence_check_token(struct conclave_client *client, const struct fence_
     if (error == 0) {
         struct record r;
         record_begin(&r, o->common.json);
-        record_path(&r, path);
+        record_add_path(&r, path);
         record_string(&r, NULL, current ? "current" : "stale");
         if (r.json) {
             json_member_int(&r.j, "token", token.czxid);

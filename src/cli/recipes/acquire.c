@@ -48,7 +48,7 @@ static int contenders_print(const struct acquire_look *l)
     char time[TIME_TEXT_MAX];
     struct record r;
     record_begin(&r, l->options->common.json);
-    record_path(&r, l->options->path);
+    record_add_path(&r, l->options->path);
     if (r.json && l->permits > 0) {
         json_member_int(&r.j, "permits", l->permits);
     }

@@ -158,7 +158,7 @@ static int participants_print(const struct elect_options *options,
 {
     struct record r;
     record_begin(&r, options->hold.common.json);
-    record_path(&r, options->hold.path);
+    record_add_path(&r, options->hold.path);
     record_list_begin(&r, "participants", count, "ROLE\tNODE\tTOKEN\tID");
     for (size_t i = 0; i < count; i++) {
         record_row_begin(&r);

@@ -89,7 +89,7 @@ static int entry_print(const struct queue_cli *cli, const struct conclave_queue_
 
 /* --- the verbs ----------------------------------------------------------------------------- */
 
-static int put(const struct queue_look *look, struct conclave_queue *queue)
+static int look_put(const struct queue_look *look, struct conclave_queue *queue)
 {
     const struct queue_cli *cli = look->cli;
     char name[CONCLAVE_QUEUE_NAME_MAX] = "";
@@ -133,7 +133,7 @@ static int verb_run(const struct queue_look *look, struct conclave_queue *queue)
     const struct queue_cli *cli = look->cli;
     switch (look->verb) {
     case QUEUE_PUT:
-        return put(look, queue);
+        return look_put(look, queue);
     case QUEUE_PEEK:
         return peek(cli, queue);
     case QUEUE_REQUEUE:

@@ -68,7 +68,7 @@ static int acl_command_get(struct conclave_client *client, const char *path, boo
         return fail(USAGE.name, path, error);
     }
     record_begin(&r, as_json);
-    record_path(&r, path);
+    record_add_path(&r, path);
     record_list_begin(&r, "acl", 0, NULL);
     for (size_t i = 0; i < reply->acl_count; i++) {
         const struct conclave_acl *a = &reply->acl[i];

@@ -42,7 +42,7 @@ static int list_children(struct conclave_client *client, const char *path,
     if (error == 0) {
         struct record r;
         record_begin(&r, options->common.json);
-        record_path(&r, path);
+        record_add_path(&r, path);
         record_names(&r, "children", names, reply->children_count);
         if (r.json) {
             stat_json(&r.j, &reply->stat);
@@ -64,7 +64,7 @@ static int list_branch(struct conclave_client *client, const char *path,
     if (error == 0) {
         struct record r;
         record_begin(&r, options->common.json);
-        record_path(&r, path);
+        record_add_path(&r, path);
         /* The first is the root itself, which is not below itself. */
         record_names(&r, "nodes", (const char *const *)paths + 1, count - 1);
         error = record_print(&r);

@@ -339,7 +339,7 @@ static int quota_rm(struct conclave_client *client, const char *path, bool as_js
     if (error == 0 && as_json) {
         struct record r;
         record_begin(&r, true);
-        record_path(&r, path);
+        record_add_path(&r, path);
         error = record_print(&r);
     }
     return error == 0 ? 0 : fail(USAGE.name, path, error);

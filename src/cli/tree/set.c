@@ -64,7 +64,7 @@ static int set_run(struct conclave_client *client, const void *target,
     if (error == 0 && result != NULL && options->common.json) {
         struct record r;
         record_begin(&r, true);
-        record_path(&r, path);
+        record_add_path(&r, path);
         stat_json(&r.j, &result->stat);
         error = record_print(&r);
     }

@@ -39,7 +39,7 @@ static int node_show(const char *path, int depth, const struct conclave_reply *c
     if (options->common.json) {
         struct record r;
         record_begin(&r, true);
-        record_path(&r, path);
+        record_add_path(&r, path);
         record_int(&r, "depth", depth);
         if (children != NULL) {
             stat_json(&r.j, &children->stat);
