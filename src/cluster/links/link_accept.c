@@ -1,6 +1,7 @@
 /* Accepts connections from other servers, and decides by the hello which of them may have a link. */
 #include "cluster/links/peer_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@ static void peers_on_answer(struct peers *p, struct conn *c, const struct hello 
         peer_reject(p, peer, hello_reason_text(HELLO_BAD_CLUSTER));
         return;
     }
+    assert(conn_is_ready(c) && !peer->out_ready);
     peer->out_ready = true;
     peer->quiet = true;
     peer->problem[0] = '\0';
@@ -158,6 +160,7 @@ static void peers_on_caller(struct peers *p, struct conn *c, const struct hello 
     struct hello answer = {
         .version = HELLO_VERSION, .from = p->me, .to = h->from.id, .nonce = p->nonce};
     memcpy(answer.host, p->host, sizeof answer.host);
+    assert(peer->in == NULL && conn_peer(c) == NULL);
     conn_set_peer(c, peer);
     peer->in = c;
     peer->nonce = h->nonce;

@@ -3,6 +3,7 @@
 
 #include "base/backoff.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ struct peer *peers_add(struct peers *p, uint64_t id)
     while (at != &p->all && CONTAINER_OF(at, struct peer, node)->id < id) {
         at = at->next;
     }
+    assert(at == &p->all || CONTAINER_OF(at, struct peer, node)->id > id); /* each once */
     list_push_back(at, &peer->node);
     return peer;
 }
@@ -136,6 +138,7 @@ void peer_hurry(struct peers *p, struct peer *peer)
 static void peer_tell(struct peers *p, struct peer *peer)
 {
     bool up = peer->out_ready && peer->in != NULL;
+    assert(!peer->out_ready || conn_is_ready(peer->out));
     if (up == peer->linked) {
         return;
     }
@@ -160,6 +163,7 @@ static void peers_sweep(struct peers *p)
 
 static void peer_connect(struct peers *p, struct peer *peer)
 {
+    assert(peer->out == NULL && !peer->out_ready && peer->n_hosts > 0);
     const struct net_address *to = &peer->hosts[peer->attempt % peer->n_hosts];
     unsigned first = peer->attempt / (unsigned)peer->n_hosts;
     struct hello h = {.version = HELLO_VERSION, .from = p->me, .to = peer->id, .nonce = p->nonce};

@@ -3,6 +3,7 @@
 #include "base/transition.h"
 #include "net/connector.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,14 @@ static const uint16_t CONN_NEXT[] = {
 static void conn_enter(struct conn *c, enum conn_stage stage)
 {
     transition_check(CONN_NEXT, c->stage, stage);
+    assert(c->stream != NULL || stage == CONN_OVER);
     c->stage = stage;
 }
 
 static void conn_free(struct conn *c)
 {
     struct conn_settings *s = c->settings;
+    assert(c->stage == CONN_OVER || (c->stage == CONN_CONNECTING && c->connector == NULL));
     list_remove(&c->node);
     buf_finish(&c->queue);
     tls_context_release(c->client);
@@ -170,6 +173,7 @@ void conns_abort(struct conn_settings *s)
 
 static void conn_say(struct conn *c)
 {
+    assert(c->out);
     conn_enter(c, CONN_SAYING);
     hello_append(&c->queue, &c->mine);
     if (!buf_ok(&c->queue)) {
@@ -181,6 +185,7 @@ static void conn_say(struct conn *c)
 
 void conn_welcome(struct conn *c, const struct hello *answer)
 {
+    assert(!c->out && c->stage == CONN_ASKING);
     hello_append(&c->queue, answer);
     if (!buf_ok(&c->queue)) {
         conn_fail(c, "out of memory", false);
@@ -276,6 +281,7 @@ static size_t conn_on_data(void *owner, struct slice bytes)
 
 void conn_let_through(struct conn *c)
 {
+    assert(!c->out && c->stage == CONN_READY);
     c->gated = false;
     stream_resume(c->stream);
 }
