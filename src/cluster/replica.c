@@ -90,7 +90,7 @@ static void replica_fail(struct replica *n, int error, const char *text)
     }
 }
 
-static void part_closed(struct replica *n);
+static void part_closed(void *ctx);
 
 static void on_log_closed(void *ctx)
 {
@@ -857,26 +857,22 @@ bool replica_resign(struct replica *n)
     return replica_leads_others(n) && replication_transfer(n->log, 0) == 0;
 }
 
-static void part_closed(struct replica *n)
+static void part_closed(void *ctx)
 {
+    struct replica *n = ctx;
     assert(n->closing && n->parts > 0);
     if (--n->parts > 0) {
         return;
     }
     void (*cb)(void *ctx) = n->closed;
-    void *ctx = n->closed_ctx;
+    void *cb_ctx = n->closed_ctx;
     ensemble_finish(&n->ensemble);
     reconfig_finish(&n->reconfig);
     buf_finish(&n->founder_text);
     repair_finish(&n->healing);
     free(n->failure);
     free(n);
-    cb(ctx);
-}
-
-static void on_peers_closed(void *ctx)
-{
-    part_closed(ctx);
+    cb(cb_ctx);
 }
 
 void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
@@ -894,7 +890,7 @@ void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
         replication_loop_close(n->log_loop, on_log_closed, n);
     }
     if (n->peers != NULL) {
-        peers_close(n->peers, on_peers_closed, n);
+        peers_close(n->peers, part_closed, n);
         n->peers = NULL;
     }
     part_closed(n);

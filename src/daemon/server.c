@@ -516,8 +516,9 @@ int64_t server_id(const struct server *s)
 
 /* Stop */
 
-static void server_part_closed(struct server *s)
+static void server_part_closed(void *ctx)
 {
+    struct server *s = ctx;
     assert(s->open_parts > 0);
     if (--s->open_parts > 0) {
         return;
@@ -537,18 +538,13 @@ static void server_on_handle_closed(uv_handle_t *handle)
     server_part_closed(handle->data);
 }
 
-static void server_on_verifier_closed(void *ctx)
-{
-    server_part_closed(ctx);
-}
-
 /* Turns continue until port and replica are closed. */
 static void server_close_handles(struct server *s)
 {
     if (s->port != NULL || s->node != NULL) {
         return;
     }
-    password_checker_close(s->verifier, server_on_verifier_closed, s);
+    password_checker_close(s->verifier, server_part_closed, s);
     uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
 }
@@ -560,11 +556,6 @@ static void server_on_node_closed(void *ctx)
     s->node = NULL;
     server_close_handles(s);
     server_part_closed(s);
-}
-
-static void server_on_secure_closed(void *ctx)
-{
-    server_part_closed(ctx);
 }
 
 static void server_on_port_closed(void *ctx)
@@ -581,7 +572,7 @@ static void server_on_port_closed(void *ctx)
 static void server_close_parts(struct server *s)
 {
     server_enter(s, SERVER_CLOSING);
-    port_certificates_close(s->secure, server_on_secure_closed, s);
+    port_certificates_close(s->secure, server_part_closed, s);
     s->secure = NULL;
     replica_close(s->node, server_on_node_closed, s);
     if (s->port != NULL) {

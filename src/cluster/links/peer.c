@@ -22,8 +22,9 @@ enum {
 
 static void peers_on_handle_closed(void *ctx);
 
-static void peers_maybe_free(struct peers *p)
+static void peers_maybe_free(void *ctx)
 {
+    struct peers *p = ctx;
     if (!p->closing || p->handles > 0 || !list_empty(&p->conns.conns)) {
         return;
     }
@@ -34,7 +35,7 @@ static void peers_maybe_free(struct peers *p)
         return;
     }
     void (*closed)(void *ctx) = p->closed;
-    void *ctx = p->closed_ctx;
+    void *closed_ctx = p->closed_ctx;
     LIST_FOREACH (it, &p->all) {
         peer_free(CONTAINER_OF(it, struct peer, node));
     }
@@ -44,13 +45,8 @@ static void peers_maybe_free(struct peers *p)
     stream_buffer_release(p->conns.read_buffer);
     free(p);
     if (closed != NULL) {
-        closed(ctx);
+        closed(closed_ctx);
     }
-}
-
-static void peers_on_freed(void *ctx)
-{
-    peers_maybe_free(ctx);
 }
 
 static void peers_on_frame(void *ctx, struct conn *c, const struct peer_frame *f)
@@ -68,7 +64,7 @@ static const struct conn_events conn_events = {
     .age = peers_on_age,
     .frame = peers_on_frame,
     .ended = peers_on_ended,
-    .freed = peers_on_freed,
+    .freed = peers_maybe_free,
 };
 
 static void peers_on_accepted(void *ctx, struct stream *stream)

@@ -162,23 +162,17 @@ int password_checker_open(uv_loop_t *loop, const char *path, struct password_che
     return 0;
 }
 
-static void verifier_free(struct password_checker *v)
+static void verifier_on_worker_closed(void *ctx)
 {
+    struct password_checker *v = ctx;
     void (*closed)(void *ctx) = v->closed;
-    void *ctx = v->closed_ctx;
+    void *closed_ctx = v->closed_ctx;
     assert(v->waiting == 0);
     user_file_finish(&v->users);
     OPENSSL_cleanse(v->key, sizeof v->key);
     free(v->path);
     free(v);
-    if (closed != NULL) {
-        closed(ctx);
-    }
-}
-
-static void verifier_on_worker_closed(void *ctx)
-{
-    verifier_free(ctx);
+    closed(closed_ctx);
 }
 
 /* If the thread still checks passwords, the last one completes the close. */
