@@ -21,7 +21,6 @@ struct http_exchange {
     struct buf head;               /* head of the answer, not sent yet */
     size_t body_at;                /* bytes of the body that were sent */
     uint64_t source_left;          /* bytes that the source has still to give */
-    bool chunked;                  /* the length is unknown: each piece is a chunk */
     bool last;                     /* the last answer of this connection */
     uint64_t answers;
 };
@@ -110,7 +109,6 @@ static void exchange_put_head(struct http_exchange *x)
 {
     const struct http_response *r = &x->response;
     struct buf *out = &x->head;
-    bool streams = r->source.next != NULL;
     buf_printf(out, "HTTP/1.1 %u %s\r\n", r->status, reason_phrase(r->status));
     put_date(out);
     if (x->last) {
@@ -125,13 +123,8 @@ static void exchange_put_head(struct http_exchange *x)
     for (size_t i = 0; i < r->header_count; i++) {
         buf_printf(out, "%s: %s\r\n", r->headers[i].name, r->headers[i].value);
     }
-    if (x->chunked) {
-        buf_append_str(out, "Transfer-Encoding: chunked\r\n");
-    } else if (!streams || r->source.len != HTTP_LEN_UNKNOWN) {
-        buf_printf(out, "Content-Length: %" PRIu64 "\r\n",
-                   streams ? r->source.len : (uint64_t)r->body.len);
-    }
-    buf_append_str(out, "\r\n");
+    buf_printf(out, "Content-Length: %" PRIu64 "\r\n\r\n",
+               r->source.next != NULL ? r->source.len : (uint64_t)r->body.len);
 }
 
 /* Requests */
@@ -144,9 +137,7 @@ static void exchange_reply(struct http_exchange *x, struct http_response *respon
     http_response_init(response_take);
     exchange_enter(x, HTTP_SENDING);
     buf_finish(&x->body);
-    bool unknown = x->response.source.next != NULL && x->response.source.len == HTTP_LEN_UNKNOWN;
-    x->last = p->stage != HTTP_STAGE_DONE || !p->keep_alive || (unknown && p->http_1_0);
-    x->chunked = unknown && !p->http_1_0;
+    x->last = p->stage != HTTP_STAGE_DONE || !p->keep_alive;
     x->body_at = 0;
     x->source_left = x->response.source.len;
     exchange_put_head(x);
@@ -270,53 +261,19 @@ static void exchange_fill_body(struct http_exchange *x, struct buf *out)
     x->body_at += len;
 }
 
-/* The length of a piece is known only after it was written, so the chunk's size line has a fixed width of eight
- * digits. */
-static bool exchange_fill_chunk(struct http_exchange *x, struct buf *out)
-{
-    enum { DIGITS = 8, FRAME = DIGITS + 2 };
-    const struct http_source *source = &x->response.source;
-    size_t at = out->len;
-    buf_append_str(out, "00000000\r\n");
-    enum http_source_state state = source->next(source->ctx, out, HTTP_PIECE_MAX);
-    if (!buf_ok(out) || state == HTTP_SOURCE_FAILED) {
-        return false;
-    }
-    size_t len = out->len - at - FRAME;
-    assert(len <= HTTP_PIECE_MAX && (len > 0 || state != HTTP_SOURCE_MORE));
-    if (len > 0) {
-        char digits[DIGITS + 1];
-        (void)snprintf(digits, sizeof digits, "%08x", (unsigned)len);
-        memcpy(out->data + at, digits, DIGITS);
-        buf_append_str(out, "\r\n");
-    } else {
-        out->len = at;
-    }
-    if (state == HTTP_SOURCE_ENDED) {
-        buf_append_str(out, "0\r\n\r\n");
-        http_response_finish(&x->response);
-    }
-    return true;
-}
-
 static bool exchange_fill_piece(struct http_exchange *x, struct buf *out)
 {
     const struct http_source *source = &x->response.source;
     size_t at = out->len;
     size_t room = x->source_left < HTTP_PIECE_MAX ? (size_t)x->source_left : HTTP_PIECE_MAX;
-    enum http_source_state state = source->next(source->ctx, out, room);
+    bool ok = room == 0 || source->next(source->ctx, out, room);
     size_t len = out->len - at;
-    assert(len <= room && (len > 0 || state != HTTP_SOURCE_MORE || room == 0));
-    bool known = source->len != HTTP_LEN_UNKNOWN;
-    x->source_left -= known ? len : 0;
-    if (state == HTTP_SOURCE_FAILED ||
-        (state == HTTP_SOURCE_ENDED && known && x->source_left > 0)) {
-        return false;
-    }
-    if (state == HTTP_SOURCE_ENDED || x->source_left == 0) {
+    assert(len <= room && (len > 0 || room == 0 || !ok));
+    x->source_left -= len;
+    if (ok && x->source_left == 0) {
         http_response_finish(&x->response);
     }
-    return true;
+    return ok;
 }
 
 bool http_exchange_fill(struct http_exchange *x, struct buf *out)
@@ -338,7 +295,7 @@ bool http_exchange_fill(struct http_exchange *x, struct buf *out)
     if (rightly && !streams) {
         exchange_fill_body(x, out);
     } else if (rightly) {
-        rightly = x->chunked ? exchange_fill_chunk(x, out) : exchange_fill_piece(x, out);
+        rightly = exchange_fill_piece(x, out);
     }
     if (rightly && out->len == at && x->response.source.next == NULL) {
         exchange_end(x);
@@ -350,12 +307,6 @@ void http_answer(struct http_exchange *x, struct http_response *response_take)
 {
     assert(x->state == HTTP_WAITING);
     exchange_reply(x, response_take);
-    x->holder.output(x->holder.ctx);
-}
-
-void http_resume(struct http_exchange *x)
-{
-    assert(http_exchange_streams(x));
     x->holder.output(x->holder.ctx);
 }
 

@@ -1,8 +1,7 @@
 /*
  * The requests and answers of one HTTP connection, one after the other: bytes in, bytes out, no socket. The answerer's
  * function gets each request; it answers at once, or later (http_answer), or asks for the body first. An answer is a
- * run of bytes, or a source that is asked for the next piece when the client has taken the one before. A source may
- * have no known length and may pause (http_resume): an answer that goes on as long as the client listens.
+ * run of bytes, or a source that is asked for the next piece when the client has taken the one before.
  *
  *            ┌─────────────────────next request────────────────────┐
  *            v                                                     │
@@ -14,8 +13,7 @@
  * a request whose body the answerer did not want, the connection ends.
  *
  * Limits: those of http_parser.h. A body is read only if the answerer wants it, up to the size that the answerer
- * allows, and for one request of the port at a time. A piece of an answer has at most HTTP_PIECE_MAX bytes and a frame
- * of a few more.
+ * allows, and for one request of the port at a time. A piece of an answer has at most HTTP_PIECE_MAX bytes.
  */
 #ifndef ADMIN_HTTP_HTTP_EXCHANGE_H
 #define ADMIN_HTTP_HTTP_EXCHANGE_H
@@ -39,23 +37,14 @@ struct http_request {
     struct http_exchange *exchange;
 };
 
-enum http_source_state {
-    HTTP_SOURCE_MORE,   /* ask again when this piece is sent */
-    HTTP_SOURCE_WAITS,  /* nothing more for now: call http_resume later */
-    HTTP_SOURCE_ENDED,  /* this was the last piece */
-    HTTP_SOURCE_FAILED, /* the rest is not available: the connection is closed */
-};
-
 /* The source of a long answer. With a slow client, one piece is in memory, not the whole answer. */
 struct http_source {
-    /* Appends at most `room` bytes to out. */
-    enum http_source_state (*next)(void *ctx, struct buf *out, size_t room);
+    /* Appends 1 to `room` bytes to out. False: the rest is not available, and the connection is closed. */
+    bool (*next)(void *ctx, struct buf *out, size_t room);
     void (*close)(void *ctx); /* always called in the end */
     void *ctx;
-    uint64_t len; /* of all pieces; HTTP_LEN_UNKNOWN: until it ends */
+    uint64_t len; /* of all pieces */
 };
-
-#define HTTP_LEN_UNKNOWN UINT64_MAX
 
 enum { HTTP_HEADERS_MAX = 2 };
 
@@ -87,9 +76,6 @@ typedef void (*http_fn)(void *ctx, const struct http_request *request,
 /* Answers a request that was left for later; not from within http_fn. Takes over the content of response. */
 void http_answer(struct http_exchange *x, struct http_response *response_take);
 
-/* The source of x's answer, which returned WAITS, has more. Not after its `close` was called. */
-void http_resume(struct http_exchange *x);
-
 /* The value of an argument of the query, or NULL. */
 const char *http_argument(const struct http_request *request, const char *name);
 
@@ -112,7 +98,7 @@ struct http_answerer {
 
 /* What the holder of the connection provides. */
 struct http_holder {
-    void (*output)(void *ctx); /* http_answer or http_resume was called: fill again */
+    void (*output)(void *ctx); /* http_answer was called: fill again */
     void *ctx;
     const char *peer;     /* numeric address, borrowed */
     struct slice subject; /* of the peer's verified certificate, borrowed; empty: none */
@@ -132,7 +118,7 @@ void http_exchange_destroy(struct http_exchange *x);
 size_t http_exchange_take(struct http_exchange *x, struct slice bytes);
 
 /* Appends the next piece to send. Call it again when that was sent, until it appends nothing. Then the answer is
- * complete, and the exchange reads the next request or is OVER (or the source waits). False: the answer cannot be
+ * complete, and the exchange reads the next request or is OVER. False: the answer cannot be
  * completed; close the connection. */
 bool http_exchange_fill(struct http_exchange *x, struct buf *out) CONCLAVE_MUST_USE;
 

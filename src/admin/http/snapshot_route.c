@@ -112,18 +112,18 @@ struct download {
     int fd;
 };
 
-static enum http_source_state download_next(void *ctx, struct buf *out, size_t room)
+static bool download_next(void *ctx, struct buf *out, size_t room)
 {
     const struct download *d = ctx;
     if (buf_reserve(out, room) != 0) {
-        return HTTP_SOURCE_FAILED;
+        return false;
     }
     ssize_t n = read(d->fd, out->data + out->len, room);
     if (n <= 0) {
-        return HTTP_SOURCE_FAILED; /* the file became shorter, or is unreadable */
+        return false; /* the file became shorter, or is unreadable */
     }
     out->len += (size_t)n;
-    return HTTP_SOURCE_MORE;
+    return true;
 }
 
 static void download_close(void *ctx)
