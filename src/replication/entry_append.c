@@ -50,7 +50,7 @@ static void spare_done(struct worker_job *job)
 
 static void make_spare(struct replication *r, uint64_t size)
 {
-    if (r->spare_busy || r->spare_hold || r->closing || r->error != 0) {
+    if (r->spare_busy || r->spare_hold || r->stage != LOG_RUNNING || r->error != 0) {
         return;
     }
     r->spare_busy = true;
@@ -155,6 +155,7 @@ static void write_gathered(struct replication *r)
         a->job.work = append_work;
         a->job.done = append_done;
     }
+    assert(r->gather_count > 0 && a->frame.len == 0);
     struct buf frame = a->frame;
     a->frame = r->gather;
     r->gather = frame;
@@ -220,6 +221,7 @@ int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct sli
 
 void append_truncated(struct replication *r, uint64_t index)
 {
+    assert(index > r->applied); /* what was applied is committed */
     for (uint64_t i = index; i < r->table.next; i++) {
         r->commands -= entry_table_at(&r->table, i)->kind == ENTRY_COMMAND;
     }
@@ -260,6 +262,7 @@ static void vote_done(struct worker_job *job)
 {
     struct vote_job *v = CONTAINER_OF(job, struct vote_job, job);
     struct replication *r = v->r;
+    assert(r->votes > 0);
     r->votes--;
     if (v->rv != 0) {
         running_log_fail(r, v->rv, error_text_of(&r->journal.problem, v->rv));
@@ -281,7 +284,7 @@ void append_vote(struct replication *r)
     v->r = r;
     v->term = engine_term(r->engine);
     v->voted_for = engine_voted_for(r->engine);
-    v->joined = r->join.writing;
+    v->joined = r->join.state == JOIN_WRITING;
     v->job.work = vote_work;
     v->job.done = vote_done;
     r->votes++;

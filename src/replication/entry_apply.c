@@ -33,6 +33,7 @@ static int apply_entry(struct replication *r, uint64_t index, uint64_t term, uin
 {
     assert(index == r->applied + 1);
     r->applied = index;
+    assert(term >= r->applied_term);
     r->applied_term = term;
     r->applied_bytes += payload.len;
     if (kind == ENTRY_CONFIGURATION) {
@@ -94,7 +95,7 @@ static void fetched(struct replication *r, uint64_t peer)
 /* Reads the next committed entries, unless a read is in progress. */
 static void fetch_committed(struct replication *r)
 {
-    if (r->fetching || r->closing) {
+    if (r->fetching || r->stage != LOG_RUNNING) {
         return;
     }
     r->fetching = fetch_start(r, r->applied + 1, engine_commit_index(r->engine) + 1, fetched, 0);
@@ -123,6 +124,7 @@ void apply_committed(struct replication *r)
             fetch_committed(r);
             break;
         }
+        assert(entry->kind != ENTRY_COMMAND || r->commands > 0);
         r->commands -= entry->kind == ENTRY_COMMAND;
         const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
         int rv = apply_next(r, &next, entry->kind, entry_table_payload(entry));

@@ -99,7 +99,7 @@ static void fetch_done(struct worker_job *job)
     struct replication *r = f->r;
     /* A segment that was given up meanwhile may be removed or reused. */
     bool live = f->entries[0].segment >= r->live_segment;
-    if (live && f->rv != 0 && r->error == 0 && !r->closing) {
+    if (live && f->rv != 0 && r->error == 0 && r->stage == LOG_RUNNING) {
         fetch_failed(r, f);
     }
     for (size_t i = 0; i < f->n; i++) {
@@ -112,7 +112,7 @@ static void fetch_done(struct worker_job *job)
         }
         free(from->data);
     }
-    if (r->error == 0 && !r->closing) {
+    if (r->error == 0 && r->stage == LOG_RUNNING) {
         f->done(r, f->peer);
     }
     free(f);

@@ -2,17 +2,36 @@
 #include "replication/join.h"
 
 #include "base/map.h"
+#include "base/transition.h"
 #include "replication/running_log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-void join_init(struct replication *r)
+static const uint16_t JOIN_NEXT[] = {
+    [JOIN_VOTING] = 0,
+    [JOIN_SILENT] = TRANSITION_TO(JOIN_CATCHING_UP),
+    [JOIN_CATCHING_UP] = TRANSITION_TO(JOIN_WRITING),
+    [JOIN_WRITING] = TRANSITION_TO(JOIN_VOTING),
+};
+
+static void join_enter(struct join *j, enum join_state state)
+{
+    transition_check(JOIN_NEXT, j->state, state);
+    j->state = state;
+}
+
+bool join_votes(const struct replication *r)
+{
+    return r->join.state == JOIN_VOTING;
+}
+
+void join_init(struct replication *r, bool joins)
 {
     struct join *j = &r->join;
-    j->silent = !r->voting;
+    j->state = joins ? JOIN_SILENT : JOIN_VOTING;
     j->number = hash_u64(hash_u64((uint64_t)running_log_now_ms(r)) ^ r->options.seed) | 1;
-    engine_set_voting(r->engine, r->voting);
+    engine_set_voting(r->engine, join_votes(r));
 }
 
 void join_finish(struct replication *r)
@@ -34,7 +53,7 @@ static void join_send_note(struct replication *r, uint64_t to, enum log_message_
 
 bool join_silences(struct replication *r, uint64_t from, const struct log_message *m)
 {
-    if (!r->join.silent || m->kind == MESSAGE_JOIN_OK) {
+    if (r->join.state != JOIN_SILENT || m->kind == MESSAGE_JOIN_OK) {
         return false;
     }
     if (m->kind == MESSAGE_OFFER ||
@@ -46,8 +65,10 @@ bool join_silences(struct replication *r, uint64_t from, const struct log_messag
 
 void join_written(struct replication *r)
 {
-    r->join.writing = false;
-    r->voting = true;
+    if (join_votes(r)) {
+        return; /* a vote followed on the way to the disk, and says the same */
+    }
+    join_enter(&r->join, JOIN_VOTING);
     engine_set_voting(r->engine, true);
     running_log_note(r, false, "joined", "last_index=%" PRIu64, running_log_last_index(r));
 }
@@ -107,8 +128,8 @@ void join_receive(struct replication *r, uint64_t from, const struct log_message
     struct join *j = &r->join;
     if (m->kind == MESSAGE_JOIN) {
         asked(r, from, m->note.id);
-    } else if (j->silent && m->note.id == j->number && m->note.index > 0) {
-        j->silent = false;
+    } else if (j->state == JOIN_SILENT && m->note.id == j->number && m->note.index > 0) {
+        join_enter(j, JOIN_CATCHING_UP);
         j->index = m->note.index;
         running_log_note(r, false, "joining", "server=%" PRIu64 " index=%" PRIu64, from, j->index);
     }
@@ -117,8 +138,8 @@ void join_receive(struct replication *r, uint64_t from, const struct log_message
 void join_turn(struct replication *r)
 {
     struct join *j = &r->join;
-    if (!r->voting && !j->silent && !j->writing && engine_stored(r->engine) >= j->index) {
-        j->writing = true;
+    if (j->state == JOIN_CATCHING_UP && engine_stored(r->engine) >= j->index) {
+        join_enter(j, JOIN_WRITING);
         append_vote(r);
     }
 }

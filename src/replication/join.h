@@ -28,19 +28,26 @@ struct join_ask {
     uint64_t index;  /* index of the entry that was proposed for it */
 };
 
+/* SILENT → CATCHING_UP → WRITING → VOTING: this server's own part. */
+enum join_state {
+    JOIN_VOTING, /* the server knows its promises */
+    JOIN_SILENT,
+    JOIN_CATCHING_UP, /* takes part without a vote, up to `index` */
+    JOIN_WRITING,     /* the permission to vote is being written */
+};
+
 struct join {
-    bool silent;
+    enum join_state state;
     uint64_t number; /* number of this life */
     uint64_t index;  /* this server must have all entries up to it before it votes */
-    bool writing;    /* the permission to vote is being written */
     uint64_t term;   /* the term in which the asks came */
     struct join_ask *asks;
     size_t n_asks;
     size_t cap_asks;
 };
 
-/* Call it after recovery: r->voting says whether this server may vote. */
-void join_init(struct replication *r);
+/* Call it after recovery. joins: this server may have forgotten its promises. */
+void join_init(struct replication *r, bool joins);
 void join_finish(struct replication *r);
 
 /* Whether the message must be ignored. If its sender may be a leader, asks it. */
@@ -51,6 +58,9 @@ void join_receive(struct replication *r, uint64_t from, const struct log_message
 
 /* At the end of each turn. */
 void join_turn(struct replication *r);
+
+/* Whether this server may vote: it knows its promises. */
+bool join_votes(const struct replication *r);
 
 /* The permission to vote is durable. */
 void join_written(struct replication *r);

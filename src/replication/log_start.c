@@ -371,7 +371,6 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
 {
     int rv = 0;
     bool empty = c->count == 0 && r->journal.metadata.joining;
-    r->voting = !r->journal.metadata.joining;
     if (!found && !empty && (c->count == 0 || c->refs[0].kind != ENTRY_CONFIGURATION)) {
         return error_text_set(problem, CONCLAVE_ECORRUPT,
                               "the log in %s/log does not begin with a configuration",
@@ -384,7 +383,7 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
         rv = fill_table(r, c);
     }
     if (rv == 0) {
-        join_init(r);
+        join_init(r, r->journal.metadata.joining);
         rv = skip_entry_recover(r, c, c->sealed || fresh);
     }
     if (rv == 0) {

@@ -8,7 +8,8 @@ enum { CATCH_UP_NEAR = 32 }; /* a member with at most this many entries missing 
 
 static bool leads(const struct replication *r)
 {
-    return r->error == 0 && !r->closing && replication_leader(r) == (uint64_t)r->options.server_id;
+    return r->error == 0 && r->stage == LOG_RUNNING &&
+           replication_leader(r) == (uint64_t)r->options.server_id;
 }
 
 int replication_change(struct replication *r, const struct configuration_member *members, size_t n)
@@ -98,5 +99,5 @@ void replication_cluster(const struct replication *r, uint8_t ret[FORMAT_CLUSTER
 
 bool replication_may_vote(const struct replication *r)
 {
-    return r->voting;
+    return join_votes(r);
 }

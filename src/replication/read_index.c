@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "replication/running_log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ static void resolve(struct replication *r, uint64_t ticket, uint64_t index)
     if (ticket <= x->resolved) {
         return;
     }
+    assert(ticket <= x->issued && x->n_waits <= READ_WAITS_MAX);
     x->resolved = ticket;
     /* The table is full: the last two waits become one with the higher index. */
     if (x->n_waits == READ_WAITS_MAX) {
@@ -61,6 +63,7 @@ static void confirm(struct replication *r)
     x->n_waits -= n;
     memmove(x->waits, x->waits + n, x->n_waits * sizeof *x->waits);
     if (confirmed > x->confirmed) {
+        assert(confirmed <= x->resolved);
         x->confirmed = confirmed;
         r->callbacks.confirmed(r->callbacks.ctx, confirmed);
     }
@@ -248,7 +251,7 @@ void read_index_receive(struct replication *r, uint64_t from, const struct log_m
     switch (m->kind) {
     case MESSAGE_ROUND:
         /* A server that may have forgotten its promises proves nothing. */
-        if (m->note.term == engine_term(r->engine) && r->voting) {
+        if (m->note.term == engine_term(r->engine) && join_votes(r)) {
             read_index_send_note(r, from, MESSAGE_ROUND_OK, &m->note);
         }
         break;

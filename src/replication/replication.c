@@ -4,6 +4,7 @@
 #include "replication/running_log.h"
 
 #include "base/random.h"
+#include "base/transition.h"
 #include "replication/raft/log_messages.h"
 
 #include <assert.h>
@@ -137,7 +138,7 @@ int replication_submit(struct replication *r, struct buf *payload_take)
     if (r->error != 0) {
         return CONCLAVE_EIO;
     }
-    if (r->closing) {
+    if (r->stage != LOG_RUNNING) {
         return CONCLAVE_ECLOSED;
     }
     if (payload_take->len > (r->has_others ? SHARED_ENTRY_MAX : FRAME_BODY_MAX / 2)) {
@@ -189,7 +190,7 @@ static void announce(struct replication *r)
 
 void replication_link(struct replication *r, uint64_t peer, bool up)
 {
-    if (r->error == 0 && !r->closing) {
+    if (r->error == 0 && r->stage == LOG_RUNNING) {
         send_queue_link(r, peer, up);
         snapshot_install_link(r, peer, up);
         if (up) {
@@ -234,7 +235,7 @@ static int receive_engine(struct replication *r, uint64_t from, struct log_messa
 void replication_receive(struct replication *r, uint64_t from, struct slice message)
 {
     struct log_message m;
-    if (r->error != 0 || r->closing) {
+    if (r->error != 0 || r->stage != LOG_RUNNING) {
         return;
     }
     int rv = log_message_decode(message, &m);
@@ -273,7 +274,7 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
 
 void replication_turn(struct replication *r)
 {
-    if (r->error == 0 && !r->closing) {
+    if (r->error == 0 && r->stage == LOG_RUNNING) {
         own_term_begins(r);
         tell_role(r);
         announce(r);
@@ -290,10 +291,10 @@ void replication_turn(struct replication *r)
 
 int64_t replication_deadline(const struct replication *r)
 {
-    if (r->finished || snapshot_task_hungry(r) || (r->closing && r->jobs == 0)) {
+    if (snapshot_task_hungry(r) || (r->stage != LOG_RUNNING && r->jobs == 0)) {
         return 0;
     }
-    if (r->closing || r->error != 0) {
+    if (r->stage != LOG_RUNNING || r->error != 0) {
         return INT64_MAX;
     }
     int64_t engine = engine_next_timeout_ms(r->engine);
@@ -313,6 +314,19 @@ int64_t replication_contact_ms(const struct replication *r)
 }
 
 /* Closing. */
+
+static const uint16_t STAGE_NEXT[] = {
+    [LOG_RUNNING] = TRANSITION_TO(LOG_CLOSING),
+    [LOG_CLOSING] = TRANSITION_TO(LOG_SEALING) | TRANSITION_TO(LOG_FINISHED),
+    [LOG_SEALING] = TRANSITION_TO(LOG_FINISHED),
+    [LOG_FINISHED] = 0,
+};
+
+static void running_log_enter(struct replication *r, enum running_log_stage stage)
+{
+    transition_check(STAGE_NEXT, r->stage, stage);
+    r->stage = stage;
+}
 
 static void free_memory(struct replication *r)
 {
@@ -337,17 +351,18 @@ static void free_memory(struct replication *r)
 /* The steps of closing: wait for writes and snapshot, then seal the log. */
 static void advance_close(struct replication *r)
 {
-    if (!r->closing || r->jobs > 0 || r->applying) {
+    if (r->stage == LOG_RUNNING || r->jobs > 0 || r->applying) {
         return;
     }
-    if (r->error == 0 && !r->sealing) {
-        r->sealing = true;
+    if (r->error == 0 && r->stage == LOG_CLOSING) {
+        running_log_enter(r, LOG_SEALING);
         append_seal(r);
         if (r->jobs > 0) {
             return;
         }
     }
-    r->finished = true;
+    assert(list_empty(&r->appends) && r->votes == 0);
+    running_log_enter(r, LOG_FINISHED);
 }
 
 void running_log_job_done(struct replication *r)
@@ -360,8 +375,7 @@ void running_log_job_done(struct replication *r)
 
 void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
 {
-    assert(!r->closing);
-    r->closing = true;
+    running_log_enter(r, LOG_CLOSING);
     r->close_cb = cb;
     r->close_ctx = ctx;
     atomic_store(&r->stop, true);
@@ -376,7 +390,7 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
 void replication_tick(struct replication *r)
 {
     struct engine_result result;
-    if (r->finished) {
+    if (r->stage == LOG_FINISHED) {
         void (*cb)(void *ctx) = r->close_cb;
         void *ctx = r->close_ctx;
         free_memory(r);
@@ -390,10 +404,10 @@ void replication_tick(struct replication *r)
     }
     advance_close(r);
     int64_t now = running_log_now_ms(r);
-    if (!r->closing && r->error == 0) {
+    if (r->stage == LOG_RUNNING && r->error == 0) {
         snapshot_install_tick(r);
     }
-    if (!r->closing && r->error == 0 && now >= engine_next_timeout_ms(r->engine)) {
+    if (r->stage == LOG_RUNNING && r->error == 0 && now >= engine_next_timeout_ms(r->engine)) {
         carry_out(r, engine_timeout(r->engine, now, &result), &result, NULL);
     }
 }

@@ -107,6 +107,14 @@ struct send_queue {
     struct held_message **held_end;
 };
 
+/* RUNNING → CLOSING → SEALING → FINISHED; after a failure without SEALING. */
+enum running_log_stage {
+    LOG_RUNNING,
+    LOG_CLOSING,  /* waits for the jobs under way */
+    LOG_SEALING,  /* the mark of a clean end is being written */
+    LOG_FINISHED, /* the next tick frees */
+};
+
 struct replication {
     struct replication_host host;
     struct replication_options options; /* dir points to folder.dir */
@@ -138,7 +146,6 @@ struct replication {
     uint64_t *voters; /* of the current configuration, committed or not */
     size_t n_voters;
     bool has_others; /* the configuration has other members */
-    bool voting;     /* false: this server may have forgotten its promises */
     struct read_index read_index;
     struct join join;
     struct entry_skip skip;
@@ -163,9 +170,7 @@ struct replication {
 
     unsigned jobs; /* jobs in progress, on all lanes */
     int error;     /* the failure, or 0 */
-    bool closing;
-    bool sealing;
-    bool finished; /* closing is complete: the next tick frees */
+    enum running_log_stage stage;
     void (*close_cb)(void *ctx);
     void *close_ctx;
 };

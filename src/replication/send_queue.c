@@ -11,6 +11,7 @@
 
 #include "replication/raft/log_messages.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +239,7 @@ void send_queue_matched(struct replication *r, uint64_t id)
 
 static void hand_over(struct replication *r, uint64_t to, struct buf *bytes)
 {
+    assert(r->votes == 0); /* what it says rests on term and vote */
     if (buf_ok(bytes)) {
         r->host.send(r->host.ctx, to, bytes);
     }
@@ -331,6 +333,7 @@ static void send_entries(struct replication *r, struct send_queue_peer *p)
         if (p->end == 0) {
             return;
         }
+        assert(p->first + n <= p->end);
         p->first += n;
         p->in_flight += bytes;
         p->beat = false;

@@ -9,6 +9,7 @@
  */
 #include "replication/snapshot_install.h"
 
+#include "base/transition.h"
 #include "replication/running_log.h"
 
 #include <assert.h>
@@ -42,14 +43,28 @@ static void host_warn(void *ctx, const char *text)
     running_log_note(ctx, true, "snapshot_stream_failed", "reason=\"%s\"", text);
 }
 
+static const uint16_t INSTALL_NEXT[] = {
+    [INSTALL_IDLE] = TRANSITION_TO(INSTALL_WAITING),
+    /* another offer may take its place */
+    [INSTALL_WAITING] =
+        TRANSITION_TO(INSTALL_WAITING) | TRANSITION_TO(INSTALL_BEGUN) | TRANSITION_TO(INSTALL_IDLE),
+    [INSTALL_BEGUN] = TRANSITION_TO(INSTALL_IDLE),
+};
+
+static void install_enter(struct snapshot_install *in, enum snapshot_install_state state)
+{
+    transition_check(INSTALL_NEXT, in->state, state);
+    in->state = state;
+}
+
 static void ready(void *ctx, uint64_t from, const struct log_message_offer *offer)
 {
     struct replication *r = ctx;
     struct snapshot_install *in = &r->install;
-    if (in->state == INSTALL_BEGUN || r->closing || r->error != 0) {
+    if (in->state == INSTALL_BEGUN || r->stage != LOG_RUNNING || r->error != 0) {
         return;
     }
-    in->state = INSTALL_WAITING;
+    install_enter(in, INSTALL_WAITING);
     in->from = from;
     in->offer = *offer;
     snapshot_task_cancel(r);
@@ -187,7 +202,7 @@ static bool goes_on(struct replication *r, const struct error_text *problem)
     if (r->install.rv != 0) {
         running_log_fail(r, r->install.rv, error_text_of(problem, r->install.rv));
     }
-    return r->error == 0 && !r->closing;
+    return r->error == 0 && r->stage == LOG_RUNNING;
 }
 
 /* Replaces the state and the log by the snapshot. */
@@ -201,12 +216,13 @@ static void finish(struct replication *r)
         running_log_fail(r, rv, "the snapshot of the leader cannot be loaded");
         return;
     }
+    assert(meta->index > r->applied && meta->term >= r->applied_term);
     entry_table_reset(&r->table, meta->index + 1);
     r->commands = 0;
     r->snapshot_index = meta->index;
     r->applied = meta->index;
     r->applied_term = meta->term;
-    in->state = INSTALL_IDLE;
+    install_enter(in, INSTALL_IDLE);
     snapshot_task_installed(r, meta->index);
     rv = engine_installed(r->engine, running_log_now_ms(r), meta, &result);
     carry_out(r, rv, &result, NULL);
@@ -314,12 +330,12 @@ void snapshot_install_turn(struct replication *r)
     const struct engine_message m = as_install(in->from, &in->offer);
     int rv = engine_receive(r->engine, running_log_now_ms(r), &m, NULL, 0, &result);
     if (rv != 0 || !result.install) {
-        in->state = INSTALL_IDLE;
+        install_enter(in, INSTALL_IDLE);
         carry_out(r, rv, &result, NULL);
         snapshot_receiver_discard(&in->receiver);
         return;
     }
-    in->state = INSTALL_BEGUN;
+    install_enter(in, INSTALL_BEGUN);
     carry_out(r, rv, &result, NULL);
     snapshot_install_run(r, LANE_LOG, begin_work, begin_done);
 }

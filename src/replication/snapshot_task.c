@@ -205,7 +205,7 @@ static void snapshot_task_ended(struct replication *r)
 {
     snapshot_task_enter(r, SNAPSHOT_IDLE);
     error_text_finish(&r->snapshot.problem);
-    if (r->error == 0 && !r->closing) {
+    if (r->error == 0 && r->stage == LOG_RUNNING) {
         snapshot_task_maybe(r);
     }
 }
@@ -373,6 +373,7 @@ static void completed(struct replication *r)
     entry_table_trim(&r->table, t->meta.index > r->options.trailing_entries
                                     ? t->meta.index - r->options.trailing_entries
                                     : 0);
+    assert(t->meta.index > r->snapshot_index && t->meta.index <= r->applied);
     r->snapshot_index = t->meta.index;
     t->newest_size = t->content_size;
     running_log_note(r, false, "snapshot_written",
@@ -402,6 +403,7 @@ static void step_done(struct worker_job *job)
     struct snapshot_job *s = CONTAINER_OF(job, struct snapshot_job, job);
     struct replication *r = s->r;
     struct snapshot_task *t = &r->snapshot;
+    assert(t->queued >= s->block.len);
     t->queued -= s->block.len;
     if (s->kind == STEP_ABORT) {
         if (t->writer_rv != 0) {
@@ -450,7 +452,7 @@ static bool due(const struct replication *r)
 void snapshot_task_maybe(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
-    if (t->state != SNAPSHOT_IDLE || r->install.state != INSTALL_IDLE || r->closing ||
+    if (t->state != SNAPSHOT_IDLE || r->install.state != INSTALL_IDLE || r->stage != LOG_RUNNING ||
         r->error != 0 || r->applying || !due(r)) {
         return;
     }
@@ -484,7 +486,7 @@ void snapshot_task_maybe(struct replication *r)
 
 void replication_snapshot(struct replication *r)
 {
-    if (r->error != 0 || r->closing) {
+    if (r->error != 0 || r->stage != LOG_RUNNING) {
         return;
     }
     r->snapshot.wanted = r->snapshot.state == SNAPSHOT_IDLE;

@@ -5,6 +5,8 @@
  */
 #include "state/state_internal.h"
 
+#include <assert.h>
+
 /* Place of the first origin that is not before id. */
 static size_t origin_place(const struct state *s, int64_t id)
 {
@@ -45,6 +47,8 @@ bool origin_put(struct state *s, int64_t id, int64_t sequence)
         memmove(origin + 1, origin, (s->origins_count - place) * sizeof *origin);
         s->origins_count++;
         origin->id = id;
+        assert(place == 0 || origin[-1].id < id);
+        assert(place + 1 == s->origins_count || id < origin[1].id);
     }
     origin->sequence = sequence;
     return true;

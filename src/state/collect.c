@@ -5,6 +5,8 @@
  */
 #include "state/state_internal.h"
 
+#include <assert.h>
+
 /* An owned node that was used is spent when it has no child; by ZooKeeper's ContainerManager. */
 static bool is_spent(const struct znode *node, const struct state_spent_rules *rules)
 {
@@ -25,6 +27,7 @@ size_t state_spent_scan(struct state *s, const struct state_spent_rules *rules, 
     size_t count = s->tree.extended_count < max ? s->tree.extended_count : max;
     for (size_t i = 0; i < count; i++) {
         struct list *link = list_pop_front(extended);
+        assert(link != NULL); /* the count is that of the list */
         struct znode *node = znode_of_link(link);
         list_push_back(extended, link);
         if (is_spent(node, rules)) {

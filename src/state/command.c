@@ -3,6 +3,8 @@
 #include "base/endian.h"
 #include "wire/codec.h"
 
+#include <assert.h>
+
 enum {
     BATCH_VERSION = 4,
     BATCH_VERSION_WITHOUT_PREVIOUS = 2,
@@ -26,9 +28,11 @@ void batch_begin(struct buf *b, const struct batch_header *header)
 void batch_add(struct buf *b, size_t start, const struct command *command)
 {
     size_t ids = command->ids.count > 0 ? command->ids.items.len : 0;
-    if (!buf_ok(b) || buf_reserve(b, 8 + 4 + 4 + 4 + 8 + 4 + ids + 4 + command->body.len) != 0) {
+    size_t room = 8 + 4 + 4 + 4 + 8 + 4 + ids + 4 + command->body.len;
+    if (!buf_ok(b) || buf_reserve(b, room) != 0) {
         return;
     }
+    size_t before = b->len;
     buf_append_i64(b, command->session_id);
     buf_append_i32(b, command->cxid);
     buf_append_i32(b, command->type);
@@ -39,6 +43,7 @@ void batch_add(struct buf *b, size_t start, const struct command *command)
     }
     wire_write_vector(b, &command->ids);
     wire_write_buffer(b, command->body);
+    assert(b->len - before <= room);
 
     size_t at = start + BATCH_COUNT_AT;
     struct wire_reader r = wire_reader_make(slice_make(b->data + at, 4));
@@ -108,6 +113,7 @@ int batch_next(struct batch_reader *b, struct command *ret)
     if (b->left == 0) {
         return wire_left(&b->reader) == 0 ? 0 : CONCLAVE_ECORRUPT;
     }
+    assert(b->left > 0);
     struct command c = {0};
     c.session_id = wire_read_i64(&b->reader);
     c.cxid = wire_read_i32(&b->reader);

@@ -3,6 +3,8 @@
 #include "state/state_internal.h"
 #include "tree/acl_rules.h"
 
+#include <assert.h>
+
 void effects_init(struct effects *e)
 {
     *e = (struct effects){0};
@@ -88,6 +90,7 @@ void effects_seal(struct effects *e)
 {
     for (size_t i = 0; i < e->events_count; i++) {
         struct state_event *event = &e->events[i];
+        assert((uintptr_t)event->path.data + event->path.len <= e->paths.len);
         event->path.data = e->paths.data + (uintptr_t)event->path.data;
     }
     e->quota.path = buf_slice(&e->quota_path);

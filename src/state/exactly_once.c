@@ -3,6 +3,8 @@
 #include "state/digest.h"
 #include "state/state_internal.h"
 
+#include <assert.h>
+
 /* How far b is behind a, below 0: before it. */
 static int32_t distance(int32_t a, int32_t b)
 {
@@ -58,6 +60,7 @@ static void result_free(struct state *s, struct once_results *r, struct once_res
 /* The digest's head is the caller's. */
 static void forget_oldest(struct state *s, struct once_results *r)
 {
+    assert(once_results_count(r) > 0);
     struct once_result *oldest = result_of(r->list.next);
     r->forgotten = oldest->number;
     result_free(s, r, oldest);
@@ -74,6 +77,7 @@ static void forget_answered(struct state *s, struct once_results *r, int32_t una
 static bool over_limit(const struct once_results *r)
 {
     size_t count = once_results_count(r);
+    assert(r->account.bytes[ACCOUNT_RESULTS] >= count * sizeof(struct once_result));
     size_t replies = r->account.bytes[ACCOUNT_RESULTS] - count * sizeof(struct once_result);
     return count > (size_t)r->count_max || (replies > (size_t)r->bytes_max && count > 1);
 }
@@ -82,6 +86,7 @@ static bool over_limit(const struct once_results *r)
 
 bool once_results_restore(struct state *s, struct session *session, const struct once_results *like)
 {
+    assert(session->results == NULL);
     session->results = malloc(sizeof *session->results);
     if (session->results == NULL) {
         return false;

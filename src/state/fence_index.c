@@ -4,6 +4,8 @@
 #include "tree/path.h"
 #include "tree/walk.h"
 
+#include <assert.h>
+
 void fence_index_init(struct fence_index *f)
 {
     *f = (struct fence_index){0};
@@ -13,6 +15,7 @@ void fence_index_init(struct fence_index *f)
 static void forget_before(struct fence_index *f)
 {
     for (size_t i = 0; i < f->before_count; i++) {
+        assert(f->before[i].binding->noted == i + 1);
         buf_finish(&f->before[i].memo.path);
         f->before[i].binding->noted = 0;
     }
@@ -82,6 +85,7 @@ void fence_rollback(struct state *s)
         struct fence_before *before = &f->before[i];
         struct fence_binding *b = before->binding;
         struct buf path = b->memo.path;
+        assert(b->noted == i + 1);
         b->terms.until_ms = before->until_ms;
         b->memo = before->memo;
         if (!before->has_path) {
@@ -180,6 +184,7 @@ static void index_need(struct state *s)
     state_need(f->bindings != NULL);
     struct znode *node = tree_next(root);
     for (size_t i = 0; i < below; i++, node = tree_next(node)) {
+        assert(node != NULL); /* the root counts what is below it */
         f->count += binding_read(node, &f->bindings[f->count]);
     }
     f->by_lock = calloc(f->count + 1, sizeof(struct fence_binding *));
@@ -275,6 +280,7 @@ static void memo_set_first(struct state *s, struct fence_binding *keeper, const 
 {
     struct fence_memo *memo = &keeper->memo;
     struct fence_before *before = keeper->noted != 0 ? &s->fence.before[keeper->noted - 1] : NULL;
+    assert(keeper->keeper == keeper && (before == NULL || before->binding == keeper));
     if (before != NULL && !before->has_path) {
         before->memo.path = memo->path;
         before->has_path = true;
@@ -331,6 +337,7 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
     const struct znode *lock = tree_find(&s->tree, b->terms.lock);
     const struct znode *first;
     struct fence_memo *memo = &b->keeper->memo;
+    assert(memo->at <= zxid);
     if (lock == NULL || znode_is_ephemeral(lock)) {
         return lock;
     }

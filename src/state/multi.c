@@ -4,6 +4,8 @@
 #include "state/command_bounds.h"
 #include "state/state_internal.h"
 
+#include <assert.h>
+
 /* A multi_header: type, done, error. There is one for each part and each result, so it is not taken apart field by
  * field. */
 enum { HEADER_DONE_AT = 4, HEADER_ERR_AT = 5, HEADER_LEN = 9 };
@@ -100,6 +102,7 @@ int write_multi(struct write *w)
     if (err == CONCLAVE_MARSHALLING_ERROR) {
         return err;
     }
+    assert(err != 0 ? done < count : done == count);
     if (err != 0) {
         write_rollback(w->s);
         effects_clear(w->effects);

@@ -15,6 +15,8 @@
 #include "tree/walk.h"
 #include "wire/java_number.h"
 
+#include <assert.h>
+
 #define QUOTA_ROOT "/zookeeper/quota"
 #define QUOTA_LIMITS "zookeeper_limits"
 #define QUOTA_STATS "zookeeper_stats"
@@ -213,6 +215,7 @@ void quota_node_created(struct state *s, const struct znode *node)
         return;
     }
     struct znode *stats = znode_dir(node->parent)->last; /* the new one */
+    assert(stats == node);
     const struct znode *top =
         tree_find(&s->tree, slice_make(path.data + root.len, path.len - root.len));
     if (top == NULL) {

@@ -457,6 +457,7 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
         reply_config(w);
         return 0;
     }
+    assert(e->reconfig.zxid == 0 && e->target.count > 0);
     e->reconfig = (struct member_change){.zxid = w->zxid,
                                          .origin = w->origin,
                                          .session_id = w->command->session_id,
@@ -471,6 +472,7 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
 static void reconfig_end(struct write *w, int32_t err)
 {
     struct configuration *e = &w->s->configuration;
+    assert(e->reconfig.zxid != 0 && e->target.count > 0);
     w->effects->resumed = (struct state_resumed){.is = true,
                                                  .origin = e->reconfig.origin,
                                                  .session_id = e->reconfig.session_id,
@@ -522,7 +524,7 @@ void state_configure(struct state *s, const struct state_member *members, size_t
 {
     struct configuration *e = &s->configuration;
     struct membership now = {0};
-    assert(count > 0);
+    assert(count > 0 && s->undo_count == 0);
     for (size_t i = 0; i < count; i++) {
         state_need(
             membership_put(&now, members[i].id, members[i].role, slice_str(members[i].address)));

@@ -11,6 +11,8 @@
 #include "state/members/member_line.h"
 #include "tree/path.h"
 
+#include <assert.h>
+
 struct restore {
     struct state *s;
     struct wire_reader r; /* records of the block being read */
@@ -292,12 +294,14 @@ static int fill_placeholder(struct restore *x, const struct image *image, struct
     if (kind == TREE_OWNER_SESSION || (extended && owner == NULL)) {
         return CONCLAVE_ECORRUPT;
     }
+    assert((node->flags & ZNODE_PLACEHOLDER) != 0 && x->placeholders > 0);
     struct znode_data *data;
     if (!znode_data_make(image->data, &data)) {
         return CONCLAVE_ENOMEM;
     }
     free(tree_swap_data(t, node, data));
     if (owner != NULL && !extended) {
+        assert(t->extended_count > 0);
         list_remove(&owner->link);
         t->extended_count--;
     }

@@ -63,6 +63,7 @@ void session_count_path(struct state *s, int64_t owner, int64_t bytes)
         tree_owner_kind(owner) == TREE_OWNER_SESSION ? session_find(s, owner) : NULL;
     if (session != NULL) {
         session->path_bytes += bytes;
+        assert(session->path_bytes >= 0);
     }
 }
 
@@ -107,6 +108,7 @@ int write_check_session(const struct write *w)
 
 static void tell_session(struct write *w, enum state_session_change change, int64_t id)
 {
+    assert(w->effects->session_change == STATE_SESSION_SAME); /* one per command */
     w->effects->session_change = change;
     w->effects->session_id = id;
 }
@@ -204,6 +206,7 @@ static void delete_ephemerals(struct write *w, struct session *session)
     size_t count;
     struct znode **victims = victims_list(session, &count);
     for (size_t i = 0; i < count; i++) {
+        assert(znode_owner(victims[i]) == session->id);
         write_remove(w, victims[i]);
     }
     free(victims);
@@ -222,7 +225,7 @@ int write_close_session(struct write *w)
         return rc;
     }
     delete_ephemerals(w, session);
-    assert(list_empty(&session->ephemerals));
+    assert(list_empty(&session->ephemerals) && session->path_bytes == 0);
     once_results_end(w->s, session);
     w->s->sessions_digest -= digest_session(session);
     map_remove(&w->s->sessions, &session->map);

@@ -9,6 +9,8 @@
 
 #include "base/endian.h"
 
+#include <assert.h>
+
 uint64_t snapshot_chain(uint64_t chain, struct slice records)
 {
     uint8_t both[16];
@@ -142,6 +144,7 @@ int state_snapshot_begin(struct state *s)
         return CONCLAVE_EBUSY;
     }
     struct buf pending = snap->pending;
+    assert(snap->cursor == NULL);
     buf_reset(&pending);
     *snap = (struct snapshot){.pending = pending};
     buf_append_u8(&snap->pending, SNAPSHOT_COUNTERS);
@@ -169,6 +172,8 @@ void snapshot_touch_slow(struct state *s, struct znode *node)
 
 void snapshot_leave(struct state *s, const struct znode *node)
 {
+    assert(!s->snapshot.active ||
+           (node->flags & ZNODE_MARK) == s->tree.mark); /* it has its image */
     if (s->snapshot.active && s->snapshot.cursor == node) {
         s->snapshot.cursor = tree_next(node);
     }
@@ -209,6 +214,7 @@ static void put_header(struct snapshot *snap, struct buf *out)
 static void finish_block(struct snapshot *snap, size_t start, struct buf *out)
 {
     if (buf_ok(out)) {
+        assert(out->len >= start + SNAPSHOT_BLOCK_HEAD);
         size_t len = out->len - start - SNAPSHOT_BLOCK_HEAD;
         const uint8_t *records = out->data + start + SNAPSHOT_BLOCK_HEAD;
         put_be64(out->data + start, len);

@@ -113,6 +113,7 @@ int64_t state_zxid(const struct state *s)
 
 void state_succeed(struct state *s, const struct state *before)
 {
+    assert(s->undo_count == 0 && !s->snapshot.active);
     s->zxid = 1 + (s->zxid > before->zxid ? s->zxid : before->zxid);
     s->time_ms = before->time_ms;
     origins_copy(s, before);
@@ -185,6 +186,7 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
         effects_seal(effects);
         return;
     }
+    assert(effects->err == 0 && !effects->repeated && !effects->deferred);
     s->undo_digest = s->nodes_digest;
     s->zxid += command->type != COMMAND_ATTACH_SESSION;
     w.zxid = effects->zxid = s->zxid;

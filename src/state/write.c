@@ -87,6 +87,7 @@ static void write_tell(struct write *w, enum wire_event_type type, size_t offset
 {
     struct acl_table *acls = &w->s->tree.acls;
     const struct acl_list *acl = acl_get(acls, node->acl);
+    assert(acl != NULL);
     state_need(acl->id == ACL_OPEN || acl_keep(acls, acl) == 0);
     effects_event(w->effects, type, offset, len, acl);
 }
@@ -98,6 +99,7 @@ static void tell_node_and_parent(struct write *w, enum wire_event_type type,
     struct effects *e = w->effects;
     size_t offset = effects_path(e, node);
     size_t len = e->paths.len - offset;
+    assert(len > znode_name(node).len);
     size_t parent_len = len - znode_name(node).len - 1;
     write_tell(w, type, offset, len, node);
     write_tell(w, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
@@ -266,7 +268,7 @@ static int64_t create_owner(const struct write *w, int32_t type,
 struct znode *write_add(struct write *w, struct znode *parent, const struct znode_spec *spec)
 {
     struct state *s = w->s;
-    assert(!znode_is_ephemeral(parent));
+    assert(!znode_is_ephemeral(parent) && spec->zxid == w->zxid);
     snapshot_touch(s, parent);
     struct undo *undo = undo_add(s);
     *undo = (struct undo){

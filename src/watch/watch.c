@@ -167,6 +167,7 @@ static void watch_entry_release(struct watch_table *t, struct watch_entry *entry
         }
     }
     map_remove(&t->paths, &entry->node);
+    assert(t->entries_memory >= sizeof *entry + entry->node.key_len);
     t->entries_memory -= sizeof *entry + entry->node.key_len;
     free(entry);
     if (map_count(&t->paths) == 0 && t->pool.chunks_len > 1) {
@@ -190,6 +191,7 @@ static void watch_drop(struct watch_table *t, uint32_t n)
     struct watcher *w = watch->watcher;
     watch_list_remove(t, LIST_OWNER, &w->first, n);
     watch_list_remove(t, LIST_ENTRY, &watch->entry->first[watch->kind], n);
+    assert(w->count > 0 && (watch->kind != WATCH_RECURSIVE || t->recursive > 0));
     t->recursive -= watch->kind == WATCH_RECURSIVE;
     bool child = watch->kind == WATCH_CHILD;
     w->count--;
@@ -199,6 +201,7 @@ static void watch_drop(struct watch_table *t, uint32_t n)
     t->data_paths -= !child && !watch_entry_has_data(watch->entry);
     t->data_watchers -= !child && w->count == w->child;
     watch_pool_give(&t->pool, n);
+    assert((w->count == 0) == (w->first == 0) && w->child <= w->count);
     if (w->count == 0) {
         t->watchers--;
     }

@@ -22,6 +22,7 @@ void entry_table_init(struct entry_table *t, uint64_t next)
 static void forget_bytes(struct entry_table *t, struct entry_table_entry *entry)
 {
     if (entry->data != NULL) {
+        assert(t->bytes >= entry->length);
         t->bytes -= entry->length;
         free(entry->data);
         entry->data = NULL;
@@ -31,6 +32,7 @@ static void forget_bytes(struct entry_table *t, struct entry_table_entry *entry)
 void entry_table_finish(struct entry_table *t)
 {
     entry_table_truncate(t, t->first);
+    assert(t->next == t->first && t->bytes == 0);
     for (size_t i = 0; i < t->n_blocks; i++) {
         free(t->blocks[i]);
     }
@@ -52,6 +54,7 @@ uint32_t entry_table_hash(struct slice payload)
 /* The place of index, whose block exists. */
 static struct entry_table_entry *place(const struct entry_table *t, uint64_t index)
 {
+    assert(index / BLOCK - t->first / BLOCK < t->n_blocks);
     return &t->blocks[index / BLOCK - t->first / BLOCK]->entries[index % BLOCK];
 }
 
@@ -61,6 +64,7 @@ int entry_table_reserve(struct entry_table *t)
     if (block < t->n_blocks) {
         return 0;
     }
+    assert(block == t->n_blocks); /* the next one is the only one that can be missing */
     if (t->n_blocks == t->cap_blocks) {
         size_t cap = t->cap_blocks == 0 ? 16 : 2 * t->cap_blocks;
         struct entry_table_block **grown =
@@ -117,6 +121,7 @@ void entry_table_truncate(struct entry_table *t, uint64_t index)
         forget_bytes(t, place(t, --t->next));
     }
     t->held = t->held < t->next ? t->held : t->next;
+    assert(t->first <= t->held);
     size_t used = t->next == t->first ? 0 : (size_t)((t->next - 1) / BLOCK - t->first / BLOCK) + 1;
     while (t->n_blocks > used) {
         free(t->blocks[--t->n_blocks]);
@@ -141,6 +146,7 @@ void entry_table_trim(struct entry_table *t, uint64_t index)
     memmove(t->blocks, t->blocks + gone, t->n_blocks * sizeof(struct entry_table_block *));
     t->first = first;
     t->held = t->held > first ? t->held : first;
+    assert(t->first <= t->held && t->held <= t->next);
 }
 
 void entry_table_evict(struct entry_table *t, uint64_t index, size_t max)

@@ -84,6 +84,8 @@ int journal_add_segment(struct journal *journal, const struct journal_segment *s
         journal->segments = grown;
         journal->cap_segments = cap;
     }
+    assert(journal->n_segments == 0 ||
+           journal->segments[journal->n_segments - 1].sequence + 1 == segment->sequence);
     journal->segments[journal->n_segments++] = *segment;
     atomic_fetch_add(&journal->bytes, segment->size);
     return 0;
@@ -134,6 +136,7 @@ static int open_spare(struct journal *journal, uint64_t least, uint64_t *ret_siz
 {
     struct journal_spare spare = {0};
     pthread_mutex_lock(&journal->mutex);
+    assert(journal->n_spares <= JOURNAL_SPARES_MAX);
     if (journal->n_spares > 0 && journal->spares[journal->n_spares - 1].size >= least) {
         spare = journal->spares[--journal->n_spares];
     }
@@ -167,6 +170,14 @@ static int open_spare(struct journal *journal, uint64_t least, uint64_t *ret_siz
     return fd;
 }
 
+static int write_metadata(struct journal *journal)
+{
+    const struct metadata *m = &journal->metadata;
+    assert(m->first_segment > 0 && m->first_segment <= m->last_segment);
+    journal->error = metadata_write(journal->ops, journal->dir, m, &journal->problem);
+    return journal->error;
+}
+
 /* Starts the next segment with room for `need` bytes of frames. */
 static int start_segment(struct journal *journal, uint64_t need)
 {
@@ -190,6 +201,7 @@ static int start_segment(struct journal *journal, uint64_t need)
     int fd = open_spare(journal, SEGMENT_HEADER_SIZE + need, &h.size, &h.flags, &from);
     int err = fd < 0 ? fd : 0;
     if (err == 0) {
+        assert(h.size >= SEGMENT_HEADER_SIZE + need);
         segment_header_encode(&h, block);
         err = journal->ops->write(journal->ops->ctx, fd, block, sizeof block, 0);
     }
@@ -205,8 +217,7 @@ static int start_segment(struct journal *journal, uint64_t need)
     int rv = err == 0 ? 0 : journal_fail(journal, err, "cannot start the log segment", path);
     if (rv == 0) {
         journal->metadata.last_segment = h.sequence;
-        rv = metadata_write(journal->ops, journal->dir, &journal->metadata, &journal->problem);
-        journal->error = rv;
+        rv = write_metadata(journal);
     }
     if (rv == 0) {
         rv = journal_add_segment(journal,
@@ -232,7 +243,10 @@ static int start_segment(struct journal *journal, uint64_t need)
 /* Writes a finished-to-be frame at the end of the last segment. */
 static int write_frame(struct journal *journal, struct buf *frame, uint64_t index, uint32_t count)
 {
+    assert(journal->n_segments > 0 && journal->fd >= 0);
     struct journal_segment *segment = &journal->segments[journal->n_segments - 1];
+    assert(segment->sequence ==
+           journal->metadata.last_segment); /* else the next start would not find it */
     uint64_t checksum = frame_finish(frame, journal->salt, journal->chain, index, count);
     if (!buf_ok(frame)) {
         return fail_memory(journal);
@@ -306,11 +320,12 @@ int journal_set_vote(struct journal *journal, uint64_t term, uint64_t voted_for)
     if (journal->error != 0) {
         return journal->error;
     }
-    journal->metadata.term = term;
-    journal->metadata.voted_for = voted_for;
-    journal->error =
-        metadata_write(journal->ops, journal->dir, &journal->metadata, &journal->problem);
-    return journal->error;
+    struct metadata *m = &journal->metadata;
+    /* One vote per term. */
+    assert(term > m->term || (term == m->term && (m->voted_for == 0 || voted_for == m->voted_for)));
+    m->term = term;
+    m->voted_for = voted_for;
+    return write_metadata(journal);
 }
 
 int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep_after,
@@ -320,6 +335,7 @@ int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep
         return journal->error;
     }
     size_t n = 0;
+    assert(journal->n_segments > 0 && keep_after <= snapshot_index);
     while (n + 1 < journal->n_segments && journal->segments[n + 1].first_index <= keep_after + 1) {
         n++;
     }
@@ -329,9 +345,7 @@ int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep
     }
     journal->metadata.snapshot_index = snapshot_index;
     journal->metadata.first_segment = journal->segments[n].sequence;
-    journal->error =
-        metadata_write(journal->ops, journal->dir, &journal->metadata, &journal->problem);
-    if (journal->error != 0) {
+    if (write_metadata(journal) != 0) {
         free(dropped);
         return journal->error;
     }
@@ -345,13 +359,6 @@ int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep
     *ret_dropped = dropped;
     *ret_count = n;
     return 0;
-}
-
-static int write_metadata(struct journal *journal)
-{
-    journal->error =
-        metadata_write(journal->ops, journal->dir, &journal->metadata, &journal->problem);
-    return journal->error;
 }
 
 int journal_begin_install(struct journal *journal, uint64_t index)
@@ -421,6 +428,7 @@ int journal_resume_install(struct journal *journal, bool (*there)(void *ctx, uin
 bool journal_wants_spare(struct journal *journal, uint64_t *ret_size)
 {
     const struct journal_segment *last = &journal->segments[journal->n_segments - 1];
+    assert(journal->n_segments > 0 && journal->position <= last->size);
     pthread_mutex_lock(&journal->mutex);
     unsigned spares = journal->n_spares;
     pthread_mutex_unlock(&journal->mutex);

@@ -130,6 +130,7 @@ static int add_ref(struct journal_contents *c, const struct journal_ref *ref)
         c->refs = grown;
         c->cap = cap;
     }
+    assert(c->count == 0 || ref->segment >= c->refs[c->count - 1].segment);
     c->refs[c->count++] = *ref;
     return 0;
 }
@@ -377,6 +378,7 @@ static int journal_recover_settle(struct journal *journal, struct journal_conten
 {
     struct segment_scan s;
     bool found;
+    assert(journal->n_segments > 0 && journal->fd < 0);
     int rv = scan_open(&s, journal, journal->segments[journal->n_segments - 1].sequence, &found);
     if (rv != 0) {
         goto out;
@@ -547,6 +549,7 @@ int journal_read(struct journal *journal, const struct journal_contents *c, size
     struct segment_scan s;
     bool open = false;
     int rv = 0;
+    assert(from <= to && to <= c->count);
     for (size_t i = from; rv == 0 && i < to; i++) {
         const struct journal_ref *ref = &c->refs[i];
         const uint8_t *payload;

@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ static size_t add_checksum(char text[TEXT_MAX], int len)
 {
     uint64_t sum = hash_bytes(text, (size_t)len);
     len += snprintf(text + len, TEXT_MAX - (size_t)len, "checksum %016" PRIx64 "\n", sum);
+    assert(len > 0 && len < TEXT_MAX); /* nothing was cut */
     return (size_t)len;
 }
 

@@ -66,6 +66,8 @@ void frame_begin(struct buf *b)
 void frame_add(struct buf *b, uint64_t term, uint32_t kind, struct slice payload)
 {
     uint8_t header[ENTRY_HEADER_SIZE];
+    assert(!buf_ok(b) || b->len >= FRAME_HEADER_SIZE);
+    assert(payload.len <= UINT32_MAX);
     put_le64(header, term);
     put_le32(header + 8, (uint32_t)payload.len);
     put_le32(header + 12, kind);
@@ -81,6 +83,8 @@ uint64_t frame_finish(struct buf *b, uint64_t salt, uint64_t previous, uint64_t 
     if (!buf_ok(b)) {
         return 0;
     }
+    assert(b->len >= FRAME_HEADER_SIZE &&
+           b->len - FRAME_HEADER_SIZE <= FRAME_BODY_MAX); /* else it would be read as none */
     uint8_t *p = b->data;
     put_le32(p + 8, FRAME_MAGIC);
     put_le32(p + 12, (uint32_t)(b->len - FRAME_HEADER_SIZE));
@@ -173,6 +177,7 @@ int window_read(struct window *w, uint64_t offset, size_t len, const uint8_t **r
         if (n < 0) {
             return (int)n;
         }
+        assert((size_t)n <= want);
         if ((size_t)n < len) {
             return -EIO;
         }

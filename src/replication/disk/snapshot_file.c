@@ -8,6 +8,7 @@
 #include "base/endian.h"
 #include "base/map.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops,
 {
     uint8_t header[SNAPSHOT_HEADER_SIZE] = {0};
     struct slice configuration = buf_slice(&meta->configuration);
+    assert(configuration.len <= CONFIGURATION_MAX && meta->configuration_index <= meta->index);
     *w = (struct snapshot_writer){.ops = ops, .dir = dir, .fd = -1, .index = meta->index};
 
     memcpy(header, begin_magic, sizeof begin_magic);
@@ -90,6 +92,8 @@ int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops,
 
 int snapshot_writer_block(struct snapshot_writer *w, struct slice block, struct error_text *problem)
 {
+    assert(w->fd >= 0 && w->size % SNAPSHOT_BLOCK_SIZE == 0); /* only the last block is shorter */
+    assert(block.len > 0 && block.len <= SNAPSHOT_BLOCK_SIZE);
     int err = w->ops->write(w->ops->ctx, w->fd, block.data, block.len, w->offset);
     if (err != 0) {
         return writer_fail(w, err, problem);
@@ -104,6 +108,7 @@ int snapshot_writer_finish(struct snapshot_writer *w, struct error_text *problem
 {
     const struct file_ops *ops = w->ops;
     uint8_t trailer[SNAPSHOT_TRAILER_SIZE];
+    assert(w->fd >= 0 && w->offset >= SNAPSHOT_HEADER_SIZE + w->size);
     memcpy(trailer, end_magic, sizeof end_magic);
     put_le64(trailer + 8, w->size);
     put_le64(trailer + 16, w->checksum);

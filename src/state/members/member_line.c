@@ -2,6 +2,7 @@
 
 #include "wire/java_number.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 enum { FIELDS_MAX = 4 };
@@ -107,6 +108,7 @@ static int parse_host(struct member_line *l, struct slice text, enum role *role,
                       const char **ret_why)
 {
     struct slice fields[FIELDS_MAX];
+    assert(l->n_hosts < MEMBER_HOSTS_MAX);
     struct member_host *host = &l->hosts[l->n_hosts];
     size_t count = split_fields(text, fields);
     *ret_why = bad_form;
@@ -212,6 +214,7 @@ static void print_address(struct slice host, uint16_t port, struct buf *out)
 
 void member_line_print(const struct member_line *l, bool observer, struct buf *out)
 {
+    assert(l->n_hosts > 0 && l->n_hosts <= MEMBER_HOSTS_MAX);
     for (size_t i = 0; i < l->n_hosts; i++) {
         if (i > 0) {
             buf_append_u8(out, '|');

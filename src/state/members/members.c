@@ -2,6 +2,7 @@
 
 #include "state/members/member_line.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void members_member_finish(struct state_member *member)
@@ -71,11 +72,14 @@ bool membership_put(struct membership *m, int64_t id, enum state_role role, stru
             m->list = list;
             m->cap = cap;
         }
+        assert(m->count < STATE_MEMBER_ID_MAX); /* as many as there are ids */
         member = &m->list[place];
         memmove(member + 1, member, (m->count - place) * sizeof *member);
         m->count++;
     }
     *member = (struct state_member){id, role, text};
+    assert(place == 0 || member[-1].id < id);
+    assert(place + 1 == m->count || id < member[1].id);
     return true;
 }
 

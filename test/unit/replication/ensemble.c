@@ -357,7 +357,7 @@ static void test_read_index_alone(void **state)
 static bool all_vote(const struct ensemble *e)
 {
     for (unsigned id = 1; id <= e->n; id++) {
-        if (e->nodes[id].r == NULL || !e->nodes[id].r->voting) {
+        if (e->nodes[id].r == NULL || !join_votes(e->nodes[id].r)) {
             return false;
         }
     }

@@ -36,7 +36,7 @@ static void test_wiped(void **state)
         /* It has its vote again, also after a restart. */
         node_end(&e, wiped, END_POWER);
         assert_int_equal(replica_open(&e, wiped), 0);
-        assert_true(e.nodes[wiped].r->voting);
+        assert_true(join_votes(e.nodes[wiped].r));
         ensemble_settle(&e);
         leader = ensemble_leader(&e);
         node_end(&e, leader == wiped ? third : leader, END_KILL);
@@ -72,7 +72,7 @@ static void test_wiped_is_silent(void **state)
     assert_int_equal(replica_open(&e, third), 0);
     ensemble_settle(&e);
     ensemble_run(&e, 500);
-    assert_true(e.nodes[wiped].r->voting);
+    assert_true(join_votes(e.nodes[wiped].r));
     ensemble_finish(&e);
 }
 
