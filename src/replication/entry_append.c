@@ -19,6 +19,23 @@
 /* Larger buffers are not kept for the next write. */
 #define KEEP_BYTES (1u << 20)
 
+/* One write of gathered entries. */
+struct append_job {
+    struct worker_job job;
+    struct list node; /* in replication.appends */
+    struct replication *r;
+    struct buf frame;
+    uint64_t first_index;
+    uint32_t count;
+    uint64_t last_good; /* entries above it were replaced meanwhile */
+    uint64_t segment;   /* segment that has the frame */
+    uint64_t offset;
+    int rv;
+    int64_t sync_us; /* duration of the last sync */
+    bool wants_spare;
+    uint64_t spare_size;
+};
+
 struct vote_job {
     struct worker_job job;
     struct replication *r;

@@ -30,22 +30,7 @@
 #include "replication/skip_entry.h"
 #include "replication/snapshot_install.h"
 
-/* One write of gathered entries. */
-struct append_job {
-    struct worker_job job;
-    struct list node; /* in replication.appends */
-    struct replication *r;
-    struct buf frame;
-    uint64_t first_index;
-    uint32_t count;
-    uint64_t last_good; /* entries above it were replaced meanwhile */
-    uint64_t segment;   /* segment that has the frame */
-    uint64_t offset;
-    int rv;
-    int64_t sync_us; /* duration of the last sync */
-    bool wants_spare;
-    uint64_t spare_size;
-};
+struct append_job; /* one write of gathered entries */
 
 enum snapshot_state {
     SNAPSHOT_IDLE,

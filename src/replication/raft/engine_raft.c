@@ -208,6 +208,7 @@ void engine_stand(struct engine *e)
         before == NULL || before->role != RAFT_VOTER || voters == 1 || voters % 2 == 0) {
         return;
     }
+    assert(e->stands_index == 0);
     e->stands_index = index;
     e->stands_term = engine_term_at(e, index);
     e->stands_role = self->role;
@@ -259,6 +260,8 @@ int engine_step(struct engine *e, struct raft_event *event, struct engine_result
             take_message(e, &update.messages.batch[i]);
         }
     }
+    /* A committed entry stays one, and committed means that the log has it. */
+    assert(e->raft.commit_index >= commit_before && e->raft.commit_index <= engine_last_index(e));
     ret->commit_moved |= e->raft.commit_index != commit_before;
     rv = settle_configuration(e, ret);
     e->flags = update.flags; /* not those of a step within */
