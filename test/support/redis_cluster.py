@@ -288,6 +288,10 @@ class Cluster:
         with open(os.path.join(self.folder.name, str(node.port)), "w", encoding="ascii") as file:
             file.write(str(node.process.pid))
 
+    def forget_pid(self, node):
+        """The method confirms, but kills nothing: as if the power of the host were off, nobody refuses a connection."""
+        os.remove(os.path.join(self.folder.name, str(node.port)))
+
     def fenced(self):
         """Addresses the fencing command was run for."""
         try:

@@ -596,7 +596,9 @@ def stopped_at(step, death, fault):
         for writer in writers:
             writer.wait_acks(20)
         if step == "fenced":
-            first.freeze()  # one that is dead by itself need not be fenced
+            # It hangs, and the method ends no process: a refused connection would show its death before the method does.
+            cluster.forget_pid(first)
+            first.freeze()
         elif fault == "kill":
             first.kill()
         else:

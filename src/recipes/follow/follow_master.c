@@ -1,10 +1,9 @@
 /*
- * The handle that follows the record: a mirror of its node, and syncs that prove the picture.
+ * The handle that follows the record: a mirror of its node, and syncs that prove that the mirror is up to date.
  *
- * A sync's answer comes behind the events of all that was acknowledged before it was sent, so when the
- * picture has no read outstanding by then it shows all of that: it was right at the time of sending.
- * conclave_redis_may_write reads three numbers that are changed under the client's lock, and of
- * which `writable_epoch` alone can say yes.
+ * The answer to a sync comes after the events of all writes that were acknowledged before it was sent. If the mirror has
+ * no read outstanding then, it was right when the sync was sent. conclave_redis_may_write reads three numbers that are
+ * changed under the client's lock; only `writable_epoch` permits a write.
  */
 #include "recipes/follow/master_view.h"
 
@@ -12,6 +11,7 @@
 #include "recipes/engine/handle_shutdown.h"
 #include "recipes/engine/tree_mirror.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +29,17 @@ struct conclave_redis {
     int64_t stale_ns;
 
     struct conclave_redis_view *known; /* NULL: not read yet */
-    int64_t czxid;                     /* of the node that it was read from; 0: no node */
-    int64_t gem_epoch;                 /* counted where the record has none */
-    bool read_due;                     /* the mirror has something that was not read */
-    uint64_t told;                     /* known.change that on_change was given */
+    int64_t czxid;                     /* of the node that was read; 0: no node */
+    int64_t gem_epoch;                 /* counted here, as the gem's record has none */
+    bool read_due;                     /* the mirror has data that were not read yet */
+    uint64_t told;                     /* known.change in the last on_change */
 
-    struct step proof;         /* a sync */
-    int64_t proof_sent_ns;     /* the one in flight */
-    bool proved;               /* once at least: there is something to tell */
-    struct client_timer prove; /* the next one; and what failed for want of memory */
-    struct client_timer stale; /* when the last one is too old */
+    struct step proof;     /* a sync */
+    int64_t proof_sent_ns; /* when the one in flight was sent */
+    bool proved;           /* at least once: there is something to report */
+    struct client_timer
+        prove; /* when the next sync is due; also repeats what failed for want of memory */
+    struct client_timer stale; /* when the last proof becomes too old */
 
     _Atomic int64_t known_epoch;
     _Atomic int64_t writable_epoch; /* 0: none */
@@ -65,11 +66,13 @@ static bool is_fresh(const struct conclave_redis *r)
 
 /* --- what is known ---------------------------------------------------------------------- */
 
-/* Lock held. Anything that a view shows has changed, or is to be looked at again. */
+/* Lock held. Something that a view shows may have changed. */
 static void follow_master_show(struct conclave_redis *r)
 {
     struct conclave_redis_view *v = r->known;
     bool serves = v != NULL && redis_state_serves(v->state) && !r->closing.ending;
+    assert(!serves || (v->master != NULL && v->epoch > 0)); /* or a write would have no fence */
+    assert(!r->proved || v != NULL);
     atomic_store(&r->writable_epoch, serves ? v->epoch : 0);
     atomic_store(&r->known_epoch, v != NULL && !r->closing.ending ? v->epoch : 0);
     if (v != NULL) {
@@ -92,7 +95,7 @@ static void epoch_of_gem(struct conclave_redis *r, struct conclave_redis_view *n
     next->epoch = next->master == NULL ? 0 : r->gem_epoch;
 }
 
-/* Takes `next`. */
+/* Makes `next` the known view, and owns it. */
 static void know(struct conclave_redis *r, struct conclave_redis_view *next,
                  const struct mirror_item *item)
 {
@@ -100,6 +103,7 @@ static void know(struct conclave_redis *r, struct conclave_redis_view *next,
     if (r->layout == CONCLAVE_REDIS_LAYOUT_GEM) {
         epoch_of_gem(r, next, czxid);
     }
+    assert((item == NULL) == (next->state == CONCLAVE_REDIS_NONE));
     next->mzxid = item == NULL ? 0 : item->stat.mzxid;
     next->change = r->known == NULL ? 0 : r->known->change;
     conclave_redis_view_free(r->known);
@@ -108,7 +112,7 @@ static void know(struct conclave_redis *r, struct conclave_redis_view *next,
     follow_master_show(r);
 }
 
-/* Reads what the mirror has. 0 or CONCLAVE_ENOMEM: then it is still due. */
+/* Reads what the mirror has. 0 or CONCLAVE_ENOMEM: the read is still due. */
 static int read_record(struct conclave_redis *r)
 {
     struct mirror_view view;
@@ -138,7 +142,7 @@ static int read_record(struct conclave_redis *r)
 
 /* --- proofs ------------------------------------------------------------------------------- */
 
-/* Everything that is known to have changed was read. */
+/* All changes that the mirror knows of were read. */
 static bool is_settled(const struct conclave_redis *r)
 {
     return r->mirror.fresh && r->mirror.in_flight == 0 && list_empty(&r->mirror.wanted) &&
@@ -147,6 +151,7 @@ static bool is_settled(const struct conclave_redis *r)
 
 static void proof_taken(struct conclave_redis *r)
 {
+    assert(r->known != NULL && !r->read_due);
     bool was_stale = !r->proved || r->known->stale;
     r->proved = true;
     atomic_store(&r->fresh_until_ns, r->proof_sent_ns + r->stale_ns);
@@ -173,6 +178,7 @@ static void prove(struct conclave_redis *r)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, r->path, 0);
     if (!r->proof.busy && r->mirror.fresh && !client_timer_active(&r->prove)) {
+        assert(!r->closing.ending);
         r->proof_sent_ns = client_now_ns(follow_master_client_of(r));
         step_submit(&r->proof, &op, on_proof);
     }
@@ -209,7 +215,7 @@ static void follow_run(void *self)
         return;
     }
     if (r->read_due && r->mirror.fresh && read_record(r) != 0) {
-        prove_in(r, AGAIN_MS * MS); /* memory is out: reads again then */
+        prove_in(r, AGAIN_MS * MS); /* out of memory: tries again */
         return;
     }
     prove(r);
@@ -220,7 +226,8 @@ static void follow_master_on_told(struct mirror *m)
     struct conclave_redis *r = CONTAINER_OF(m, struct conclave_redis, mirror);
     r->read_due = r->read_due || m->fresh;
     if (m->fresh && r->known != NULL && r->known->stale) {
-        client_timer_stop(follow_master_client_of(r), &r->prove); /* at once, after an absence */
+        client_timer_stop(follow_master_client_of(r),
+                          &r->prove); /* proves at once after an absence */
     }
     follow_run(r);
 }
@@ -245,7 +252,7 @@ static void follow_on_state(struct handle *h, enum conclave_state state)
     handle_unref(h);
 }
 
-/* In the dispatcher. */
+/* Called by the dispatcher. */
 static bool follow_master_tell_change(struct conclave_redis *r)
 {
     struct conclave_client *client = follow_master_client_of(r);
@@ -258,9 +265,10 @@ static bool follow_master_tell_change(struct conclave_redis *r)
     }
     struct conclave_redis_view *view = redis_view_copy(r->known);
     if (view == NULL) {
-        prove_in(r, AGAIN_MS * MS); /* and it is posted then */
+        prove_in(r, AGAIN_MS * MS); /* and posts it again */
         return false;
     }
+    assert(view->change > r->told);
     r->told = view->change;
     client_unlock(client);
     r->callbacks.on_change(r, view, r->ctx);

@@ -1,5 +1,7 @@
+/* Reads the record, makes views, reads the answers of servers. */
 #include "recipes/follow/master_view.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +89,7 @@ struct conclave_redis_view *redis_view_copy(const struct conclave_redis_view *vi
     copy->host = text_put(&at, view->host);
     copy->run_id = text_put(&at, view->run_id);
     copy->reason = text_put(&at, view->reason);
+    assert(at == (char *)copy + size);
     return copy;
 }
 
@@ -131,7 +134,7 @@ static bool master_view_address_read(const char *address, char buf[HOST_MAX + 1]
     return true;
 }
 
-/* A list of texts; the array is freed with free. What is not there is an empty list. */
+/* A list of texts, empty if there is none. The array is freed with free. */
 static int texts_of(const json_t *object, const char *key, const char *const **ret, size_t *count)
 {
     const json_t *list = json_object_get(object, key);
@@ -155,7 +158,7 @@ static int texts_of(const json_t *object, const char *key, const char *const **r
     return 0;
 }
 
-/* "" when it is not there. */
+/* A text, "" if there is none. */
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -174,7 +177,7 @@ static bool state_read(const json_t *object, enum conclave_redis_state *ret)
     return false;
 }
 
-/* What is wrong with it, or NULL. */
+/* Why this is no record, or NULL. */
 static const char *native_read(const json_t *object, struct conclave_redis_view *view)
 {
     const json_t *version = json_object_get(object, "version");

@@ -1,6 +1,6 @@
 /*
- * What a record about a set of Redis servers says, as a view that is one block of memory; and what a
- * server says of itself. Pure: bytes in, facts out.
+ * Reads the record about a set of Redis servers into a view, which is one block of memory; and reads a server's answer
+ * to INFO or ROLE. Pure.
  */
 #ifndef REDIS_FOLLOW_MASTER_VIEW_H
 #define REDIS_FOLLOW_MASTER_VIEW_H
@@ -9,28 +9,27 @@
 
 #include <conclave/redis.h>
 
-/* Reads the record's node. What is no record gives a view in state UNREADABLE, with the reason. In the
- * gem's layout, which has no epoch, that is 0. *ret is to be freed with conclave_redis_view_free.
- * 0 or CONCLAVE_ENOMEM. */
+/* Reads the record's node. If it is no record, the view has the state UNREADABLE and the reason. The gem's layout has no
+ * epoch: it is 0. Free *ret with conclave_redis_view_free. 0 or CONCLAVE_ENOMEM. */
 int redis_view_read(enum conclave_redis_layout layout, const void *data, size_t len,
                     struct conclave_redis_view **ret) CONCLAVE_MUST_USE;
 
-/* The view of a node that is not there. NULL without memory. */
+/* The view of a missing node. NULL: out of memory. */
 struct conclave_redis_view *redis_view_none(void);
 
-/* NULL without memory. */
+/* NULL: out of memory. */
 struct conclave_redis_view *redis_view_copy(const struct conclave_redis_view *view);
 
-/* Whether writes go on in this state. */
+/* Whether writes are allowed in this state. */
 bool redis_state_serves(enum conclave_redis_state state);
 
-/* What a server has answered to INFO or ROLE. Slices of the answer; empty: not said. */
+/* A server's answer to INFO or ROLE: slices of it; empty if it does not say. */
 struct info_answer {
     struct slice role; /* "master", "slave", "sentinel" */
     struct slice run_id;
 };
 
-/* False: this is no such answer. */
+/* False: it is no such answer. */
 bool redis_answer_read(const void *answer, size_t len, struct info_answer *ret) CONCLAVE_MUST_USE;
 
 #endif

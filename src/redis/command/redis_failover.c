@@ -1,8 +1,9 @@
-/* conclave redis-failover: arguments, the file of options, checks and help. */
+/* conclave redis-failover: its options, arguments, help, and the file of options. */
 #include "redis/command/redis_failover.h"
 
 #include "cli/common/command.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +141,7 @@ enum failover_verb {
 
 static const struct verb_row {
     const char *name;
-    bool target;                             /* has a server as its last operand */
+    bool target;                             /* its last operand is a server */
     int (*run)(const struct redis_cli *cli); /* NULL: a request to the leading manager */
     enum redis_request_kind kind;
 } VERB_ROWS[VERBS] = {
@@ -166,7 +167,7 @@ static enum failover_verb verb_find(const char *name)
 
 enum { FILE_LINES_MAX = 128, LINE_SIZE = 1024 };
 
-/* One line as "--name=value" or "--name". NULL: nothing on it, or out of memory (*ret_failed). */
+/* One line as "--name=value" or "--name". NULL: an empty line, or out of memory (*ret_failed). */
 static char *file_option(char *line, bool *ret_failed)
 {
     char *text = line + strspn(line, " \t");
@@ -217,8 +218,8 @@ static const char *file_options(FILE *f, char **all, int *ret_count)
     return ferror(f) ? strerror(errno) : NULL;
 }
 
-/* The file's options before those of the command line, which then count more. 0, or the exit code. What it allocates
- * lives as long as the process: options are kept by their texts. */
+/* Puts the file's options before those of the command line, which overrule them. 0, or the exit code. The memory is never
+ * freed: the options point into it. */
 static int file_read(const char *file, int argc, char **argv, char ***ret_argv, int *ret_argc)
 {
     int count = 1;
@@ -235,6 +236,7 @@ static int file_read(const char *file, int argc, char **argv, char ***ret_argv, 
         free(all);
         return file_refuse(file, why);
     }
+    assert(argc > 0 && count > 0 && count <= FILE_LINES_MAX + 1);
     all[0] = argv[0];
     memcpy(all + count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
     *ret_argc = count + argc - 1;
@@ -289,7 +291,7 @@ static int gem_path_check(const struct redis_cli *cli)
     return path_check(&REDIS_USAGE, cli->gem_path);
 }
 
-/* "host:port/chroot". What it allocates lives as long as the process. */
+/* Makes "host:port/chroot" the list of servers. */
 static int chroot_apply(struct redis_cli *cli)
 {
     if (cli->chroot == NULL) {
@@ -325,6 +327,7 @@ static int operands_take(struct redis_cli *cli, enum failover_verb verb,
 {
     const struct verb_row *row = &VERB_ROWS[verb];
     int count = operands->count - first;
+    assert(verb < VERBS && count >= 0);
     if (row->target && count < 1) {
         return usage_error(&REDIS_USAGE, "%s wants a server, HOST:PORT", row->name);
     }
@@ -349,7 +352,7 @@ static int operands_take(struct redis_cli *cli, enum failover_verb verb,
     return OPTIONS_GO_ON;
 }
 
-/* Looked for by hand: options are parsed once, because secrets among them are overwritten then. */
+/* Found by hand: options are parsed only once, because parsing overwrites secrets among them. */
 static const char *config_file_find(int argc, char **argv)
 {
     static const char LONG[] = "--config";
@@ -404,6 +407,7 @@ int command_redis_failover(int argc, char **argv)
     }
     if (code == OPTIONS_GO_ON) {
         const struct verb_row *row = &VERB_ROWS[verb];
+        assert(cli.cluster != NULL && cli.root[0] == '/');
         code = row->run != NULL ? row->run(&cli) : redis_cli_ask(&cli, row->kind);
     }
     free(cli.server);

@@ -1,4 +1,5 @@
-/* conclave redis-failover failover, pause, resume and forget: a request to the leading manager, and its answer. */
+/* conclave redis-failover failover, pause, resume and forget: sends a request to the leading manager, and waits for its
+ * result. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/common/command.h"
@@ -6,6 +7,7 @@
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +51,7 @@ static int put_request(struct manager_query *a, enum redis_request_kind kind)
                                                out.len, CONCLAVE_PERSISTENT_SEQUENTIAL);
     int error = buf_ok(&out) ? conclave_call(a->client, &op, &reply) : CONCLAVE_ENOMEM;
     if (error == 0) {
+        assert(reply->path != NULL && strrchr(reply->path, '/') != NULL);
         snprintf(a->name, sizeof a->name, "%s", strrchr(reply->path, '/') + 1);
     }
     conclave_reply_free(reply);
@@ -95,7 +98,7 @@ static int show_result(const struct manager_query *a, const struct redis_result 
     return output_end(REDIS_USAGE.name, 0);
 }
 
-/* Removes the request when nobody has taken it up. */
+/* Deletes the request if no manager has answered it. */
 static void withdraw(const struct manager_query *a)
 {
     char path[REDIS_PATH_MAX];
@@ -111,6 +114,7 @@ static int wait_result(const struct manager_query *a)
 {
     struct redis_result result;
     int error;
+    assert(a->name[0] != '\0');
     while ((error = read_result(a, &result)) == CONCLAVE_NO_NODE &&
            clock_wall_ms(clock_system()) < a->until_ms + GRACE_MS) {
         struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};

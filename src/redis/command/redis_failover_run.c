@@ -1,4 +1,4 @@
-/* conclave redis-failover run: a manager, from its options to its end, and its events as lines. */
+/* conclave redis-failover run: runs a manager, and prints its events as lines. */
 #include "base/json.h"
 
 #include "base/environment.h"
@@ -12,6 +12,7 @@
 
 #include <conclave/uv.h>
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct manager_run {
     const struct redis_cli *cli;
     uv_loop_t loop;
     uv_signal_t signals[2];
-    uv_timer_t unreached; /* no server was reached for a while */
+    uv_timer_t unreached; /* fires if no server of the ensemble was reached for a while */
     struct conclave_client *client;
     struct conclave_uv *uv;
     struct conclave_recipes *recipes;
@@ -80,7 +81,7 @@ static void on_client_closed(void *ctx)
     run->uv = NULL;
 }
 
-/* What is left in the loop ends now. */
+/* Ends what is left in the loop. */
 static void run_close_rest(struct manager_run *run)
 {
     conclave_recipes_destroy(run->recipes);
@@ -94,6 +95,7 @@ static void run_close_rest(struct manager_run *run)
 static void on_manager_closed(void *ctx)
 {
     struct manager_run *run = ctx;
+    assert(run->ending);
     run->manager = NULL;
     run_close_rest(run);
 }
@@ -103,6 +105,7 @@ static void run_end(struct manager_run *run, int exit_code)
     if (run->ending) {
         return;
     }
+    assert(run->manager != NULL);
     run->ending = true;
     run->exit_code = exit_code;
     redis_manager_close(run->manager);
@@ -112,7 +115,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct manager_run *run = handle->data;
     if (run->ending) {
-        _exit(128 + number); /* asked twice: the session ends by itself */
+        _exit(128 + number); /* the second signal: the session expires by itself */
     }
     run_end(run, 128 + number);
 }
@@ -153,7 +156,7 @@ static void on_state(struct conclave_client *client, enum conclave_state state, 
         run_end(run, CLI_EXIT_AUTH);
         break;
     case CONCLAVE_STATE_CONNECTING:
-    case CONCLAVE_STATE_READ_ONLY: /* not asked for */
+    case CONCLAVE_STATE_READ_ONLY: /* not requested */
     case CONCLAVE_STATE_CLOSED:
         break;
     }
@@ -255,7 +258,7 @@ static void run_watch_signals(struct manager_run *run)
     uv_timer_start(&run->unreached, on_unreached, UNREACHED_MS, 0);
 }
 
-/* From the client to the end of the loop. */
+/* Opens the client and the manager, and runs the loop to its end. */
 static int run_loop(struct manager_run *run)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
@@ -302,6 +305,7 @@ int redis_cli_run(const struct redis_cli *cli)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
+    assert(run.config.node_count > 0 && run.config.managers > 0);
     run.config.fence_methods = run.fence.count > 0;
     run.id = cli->id != NULL ? cli->id : host_pid_text(host_pid);
     if (run.id[0] == '\0' || strpbrk(run.id, "/\n") != NULL || strlen(run.id) >= REDIS_NAME_SIZE) {

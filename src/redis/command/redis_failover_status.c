@@ -1,4 +1,4 @@
-/* conclave redis-failover status and watch: the cluster's znodes, shown. */
+/* conclave redis-failover status: shows the cluster's znodes, as text or JSON. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/common/command.h"
@@ -9,11 +9,12 @@
 
 #include <conclave/config.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* All that is there at one moment. */
+/* What the znodes say at one moment. */
 struct cluster_picture {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
@@ -23,7 +24,7 @@ struct cluster_picture {
     struct redis_plan plan;
     struct conclave_member *members;
     size_t member_count;
-    /* of members that could be read, by their places; id "" otherwise */
+    /* of members[i]; its id is "" if it cannot be read */
     struct redis_report *reports;
     char leader[REDIS_NAME_SIZE];
     struct redis_event *events; /* the newest last */
@@ -33,7 +34,7 @@ struct cluster_picture {
 
 /* --- reading ---------------------------------------------------------------------------- */
 
-/* A node below root. CONCLAVE_NO_NODE is no trouble to most. */
+/* Reads a node below root. Callers accept CONCLAVE_NO_NODE. */
 static int read_node(const struct redis_cli *cli, struct conclave_client *client, const char *below,
                      struct conclave_reply **ret)
 {
@@ -118,7 +119,8 @@ static int read_events(const struct redis_cli *cli, struct cluster_picture *p)
             char below[256];
             bool there;
             snprintf(below, sizeof below, "events/%.200s", names[i]);
-            /* One that was removed meanwhile, or cannot be read, is left out. */
+            /* An event that was deleted meanwhile, or cannot be read, is left out. */
+            assert(p->event_count < wanted);
             p->event_count += read_record(cli, p->client, below, &REDIS_EVENT,
                                           &p->events[p->event_count], &there) == 0 &&
                               there;
@@ -150,7 +152,7 @@ struct standing {
     const char *role; /* in `current`: "master", "replica", "unavailable", "-" */
     int votes[REDIS_NODE_NOAUTH + 1];
     int reports;
-    const struct redis_report_node *seen; /* by the leader, or whoever has the newest facts */
+    const struct redis_report_node *seen; /* in the leader's report, else in the first one */
 };
 
 static const char *role_in_current(const struct cluster_picture *p, const char *address)
@@ -186,6 +188,7 @@ static void standing_make(const struct cluster_picture *p, const char *address,
             if (strcmp(node->address, address) != 0) {
                 continue;
             }
+            assert(node->state <= REDIS_NODE_NOAUTH);
             ret->votes[node->state]++;
             ret->reports++;
             if (ret->seen == NULL || strcmp(report->id, p->leader) == 0) {
@@ -262,7 +265,8 @@ static void show_servers(const struct cluster_picture *p)
         const char *link = "-";
         standing_make(p, addresses[i], &s);
         standing_votes(&s, votes, sizeof votes);
-        if (s.seen != NULL && s.seen->age_ms >= 0) {
+        assert(s.reports > 0 && s.seen != NULL);
+        if (s.seen->age_ms >= 0) {
             snprintf(offset, sizeof offset, "%lld", (long long)s.seen->offset);
             snprintf(priority, sizeof priority, "%d", s.seen->priority);
             link = s.seen->role != REDIS_ROLE_REPLICA ? "-" : s.seen->link_up ? "up" : "down";
@@ -335,6 +339,7 @@ static void json_servers(struct json *j, const struct cluster_picture *p)
     for (size_t i = 0; i < count; i++) {
         struct standing s;
         standing_make(p, addresses[i], &s);
+        assert(s.reports > 0 && s.seen != NULL); /* the address comes from a report */
         json_object_begin(j);
         json_member_string(j, "server", s.address);
         json_member_string(j, "role", s.role);
@@ -347,7 +352,7 @@ static void json_servers(struct json *j, const struct cluster_picture *p)
             }
         }
         json_object_end(j);
-        json_member_int(j, "offset", s.seen != NULL ? s.seen->offset : -1);
+        json_member_int(j, "offset", s.seen->offset);
         json_object_end(j);
     }
     json_array_end(j);

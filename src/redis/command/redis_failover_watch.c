@@ -1,4 +1,4 @@
-/* conclave redis-failover watch: a line for each change of the master and for each event, until a signal. */
+/* conclave redis-failover watch: prints a line for each change of the master and for each event, until a signal. */
 #include "base/json.h"
 #include "cli/common/command.h"
 #include "cli/common/node_output.h"
@@ -8,6 +8,7 @@
 
 #include <conclave/config.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 struct failover_watching {
     const struct redis_cli *cli;
     struct waiter waiter;
-    char newest[64]; /* name of the newest event that was shown or was there at the beginning */
+    char newest[64]; /* name of the newest event that was shown or existed at the start */
     bool begun;
 };
 
@@ -33,7 +34,7 @@ static void show_line(struct failover_watching *w)
 
 void redis_cli_print_event(const struct redis_event *event)
 {
-    /* Most texts begin with the server themselves. */
+    /* Most texts begin with the server's name. */
     bool said =
         event->node[0] == '\0' || strncmp(event->text, event->node, strlen(event->node)) == 0;
     printf("%s%s%s: %s\n", event->name, said ? "" : " ", said ? "" : event->node, event->text);
@@ -98,7 +99,7 @@ static void show_event(struct failover_watching *w, const struct conclave_config
     show_flushed(w, fflush(stdout) == 0);
 }
 
-/* Names of events are numbers of one length: those that are newer than the last are new. */
+/* Names of events are numbers of one length, so a later event has a greater name. */
 static int on_events(struct conclave_config *config, const struct conclave_config_state *state,
                      void *ctx)
 {

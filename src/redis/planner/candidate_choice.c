@@ -1,4 +1,4 @@
-/* Who may, and the order of those who may. */
+/* Which servers may become master, and which of them is the best. */
 #include "redis/planner/candidate_choice.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 struct candidate {
     int node;
     bool held;         /* beyond the limits */
-    bool master;       /* it was promoted already, by whomever */
+    bool master;       /* it is a master already, whoever promoted it */
     int64_t offset;    /* how far it has the old master's history */
     int64_t lag_bytes; /* -1 unknown */
     const struct redis_node *seen;
@@ -25,7 +25,7 @@ static bool was_tried(const struct redis_plan *plan, const char *address)
     return false;
 }
 
-/* Servers before 4.0 have no ids: a replica of the old master with data is all that can be asked for. */
+/* Servers before 4.0 have no ids: a replica of the old master that has data must do. */
 static bool has_history(const struct redis_plan *plan, const struct redis_facts *facts)
 {
     if (facts->replid[0] == '\0' && plan->old_replid[0] == '\0') {
@@ -35,7 +35,7 @@ static bool has_history(const struct redis_plan *plan, const struct redis_facts 
                                   plan->old_second_offset);
 }
 
-/* NULL when it may be chosen. */
+/* Why a server may not be chosen; NULL: it may. */
 static const char *excluded(const struct redis_config *config, const struct redis_node *node,
                             const struct redis_choice_case *what, int place)
 {
@@ -75,7 +75,7 @@ static void measure(const struct redis_config *config, const struct redis_choice
                   (strcmp(facts->replid2, plan->old_replid) == 0 ||
                    strcmp(facts->replid2, plan->old_replid2) == 0);
     if (branch && facts->offset >= facts->second_offset) {
-        c->offset = facts->second_offset - 1; /* what came after is its own */
+        c->offset = facts->second_offset - 1; /* what follows is its own */
     }
     c->lag_bytes = plan->old_offset < 0           ? -1
                    : plan->old_offset > c->offset ? plan->old_offset - c->offset

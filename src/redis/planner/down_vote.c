@@ -1,4 +1,4 @@
-/* Counting votes. */
+/* Keeps the reports of other managers, and counts votes. */
 #include "redis/planner/down_vote.h"
 
 #include <conclave/error.h>
@@ -30,7 +30,7 @@ int redis_managers_saw(struct redis_managers *managers, const struct redis_repor
         view = &managers->views[managers->count++];
         *view = (struct redis_manager_view){.fresh_once = false, .changed_ms = now_ms};
     } else if (strcmp(view->report.incarnation, report->incarnation) != 0) {
-        /* a process that began anew has made this report itself; the number begins anew with it */
+        /* A process that was restarted made this report itself. Its numbers start again. */
         view->fresh_once = true;
         view->changed_ms = now_ms;
     } else if (view->report.seq != report->seq) {

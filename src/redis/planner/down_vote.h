@@ -1,11 +1,11 @@
 /*
- * Whether a server is down for all, from what each manager says of it. Pure.
+ * Decides whether a server is down, from the reports of all managers. Pure.
  *
- * A manager's vote counts while its reports come: the one who judges has SEEN the number in it change within the last
- * three periods of his own clock. A report that was there already when he came counts from its next change on.
- * Votes are counted against the CONFIGURED managers, so a few that are cut off together decide nothing. With majority,
- * one more view is asked: that of the judge himself, or that of the replicas (their links to the server are down, for
- * more than half of those that answer).
+ * The vote of a manager counts while its reports are fresh: this manager has SEEN the number in them change within the
+ * last three periods of its own clock. A report that existed before this manager started counts after its next change.
+ * Votes are compared with the CONFIGURED number of managers, so a minority that is cut off decides nothing. The strategy
+ * "majority" also needs the view of this manager, or that of the replicas (more than half of those that answer report
+ * that their link to the server is down).
  */
 #ifndef REDIS_PLANNER_DOWN_VOTE_H
 #define REDIS_PLANNER_DOWN_VOTE_H
@@ -14,14 +14,14 @@
 
 enum redis_verdict_kind { REDIS_VERDICT_UNDECIDED, REDIS_VERDICT_UP, REDIS_VERDICT_DOWN };
 
-/* one other manager, as seen from here */
+/* another manager, as this one sees it */
 struct redis_manager_view {
-    bool fresh_once;            /* its number was seen to change */
+    bool fresh_once;            /* this manager saw its number change */
     int64_t changed_ms;         /* when that was last, on the own clock */
     struct redis_report report; /* the last one */
 };
 
-/* The other managers; one's own report is not among them. About 1 MB: on the heap, all zero at first. */
+/* The other managers; the own report is not among them. About 1 MB: on the heap, all zero at first. */
 struct redis_managers {
     size_t count;
     struct redis_manager_view views[REDIS_MANAGERS_MAX];
@@ -29,24 +29,24 @@ struct redis_managers {
 
 struct redis_verdict {
     enum redis_verdict_kind kind;
-    int down, up, fresh;       /* votes; fresh reports, one's own included */
+    int down, up, fresh;       /* votes; fresh reports, including the own one */
     int64_t since_ms;          /* DOWN: since when the own view is not up, or -1 */
     char why[REDIS_TEXT_SIZE]; /* for logs and status */
 };
 
-/* A report was read (by a watch or otherwise; the same one twice changes nothing). 0; CONCLAVE_ETOOMANY. */
+/* A report was read; reading the same one twice changes nothing. 0; CONCLAVE_ETOOMANY. */
 int redis_managers_saw(struct redis_managers *managers, const struct redis_report *report,
                        int64_t now_ms);
 
-/* A manager's node is gone: its vote goes at once. */
+/* The node of a manager is gone: its vote counts no longer. */
 void redis_managers_gone(struct redis_managers *managers, const char *id);
 
-/* Fresh reports now, one's own included. */
+/* Fresh reports now, including the own one. */
 int redis_managers_fresh(const struct redis_managers *managers, const struct redis_config *config,
                          int64_t now_ms);
 
-/* Judges all nodes: ret has room for config->node_count. own: this manager's view. master: place of the current
- * master or REDIS_NONE (whose replicas are asked). True: fresh reports are enough to decide at all. */
+/* Judges all nodes; ret has room for config->node_count. own: this manager's view. master: place of the current master,
+ * whose replicas count, or REDIS_NONE. True: there are enough fresh reports to decide. */
 bool redis_verdicts(const struct redis_managers *managers, const struct redis_config *config,
                     const struct redis_node *own, int master, int64_t now_ms,
                     struct redis_verdict *ret);

@@ -1,4 +1,4 @@
-/* The first `current`. */
+/* Finds the master for the first `current`. */
 #include "redis/planner/plan_discovery.h"
 
 #include "redis/planner/plan_requests.h"
@@ -6,17 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GRACE_PERIODS 3 /* nobody is told at once that there is no master */
+#define GRACE_PERIODS 3 /* requests are not refused at once for want of a master */
 
-/* What is found when everybody was asked. */
+/* What the servers say. */
 struct survey {
     int answers;  /* nodes with recent facts */
-    int masters;  /* ... that say so */
+    int masters;  /* ... of which say that they are masters */
     int master;   /* the last of them */
-    int real;     /* ... that have keys, or replicas */
+    int real;     /* ... of which have keys or replicas */
     int real_one; /* the last of these */
     int first;    /* first master of the list */
-    bool waiting; /* somebody may still answer */
+    bool waiting; /* a server may still answer */
 };
 
 static bool has_replicas(const struct planner *t, int node)
@@ -56,7 +56,7 @@ static struct survey survey(const struct planner *t)
     return s;
 }
 
-/* A replica that answers follows somebody else, who may have more. */
+/* A replica that answers follows another server, which may have more data. */
 static bool contradicted(const struct planner *t, int master)
 {
     for (size_t i = 0; i < t->config->node_count; i++) {
@@ -89,8 +89,8 @@ static bool ask_operator(struct planner *t, const char *why)
     return true;
 }
 
-/* Without a master: all answer, of one history: the one that has most of it. A replica whose link is up, and not to
- * one of the others, has a master that is alive and not listed. */
+/* There is no master, all servers answer and share one history: the one that has most of it. A replica whose link to a
+ * server outside of the list is up has a master that is alive. */
 static int furthest(const struct planner *t)
 {
     int best = REDIS_NONE;
@@ -114,7 +114,7 @@ bool plan_start(struct planner *t)
 {
     struct survey s = survey(t);
     bool all = s.answers == (int)t->config->node_count;
-    /* a master was published that is not listed here: it may live, so a person says who follows it */
+    /* The published master is not in the list: it may be alive, so an operator must decide. */
     bool unlisted = t->now->current != NULL && t->now->current->master[0] != '\0';
     if (t->now->now_ms - t->memory->term_ms > GRACE_PERIODS * t->config->period_ms &&
         !plan_request_held(t) && plan_request(t)) {

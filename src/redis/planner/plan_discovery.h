@@ -1,23 +1,24 @@
 /*
- * Finding the master when nobody wrote down who it is (no `current`, or one that names no server of ours). Pure.
+ * Finds the master if there is no `current`, or if it names a server that is not in the list. Pure.
  *
- *   one master, and no replica that answers follows somebody else .... it is
- *   several, of which one has data or replicas ....................... it is; the others are empty and become replicas
- *   several, all empty, all nodes answer ............................. the first of the list: a cluster that begins
+ *   one master, and no replica that answers follows another server ... this one
+ *   several, of which one has data or replicas ....................... this one; the others are empty and become replicas
+ *   several, all empty, all nodes answer ............................. the first of the list: a new cluster
  *   none, all nodes answer and share one history ..................... the one with most data is named and promoted
- *   else ............................................................. needs_operator, looked at again
+ *   else ............................................................. needs_operator, checked again
  *
- * A replica that has a link to a server that is not listed makes it needs_operator, and so does a record that names one that
- * is not: it may be alive. Of the latter a person gets out by making one the master by hand, if it has data of that one or any.
+ * The state is also needs_operator if a replica has a link to a server outside of the list, or if the record names one:
+ * that server may be alive. In the latter case an operator makes a server the master by hand: one that has keys, or data
+ * of the old master's history.
  *
- * Nodes that do not answer are waited for until they are down.
+ * Servers that do not answer are waited for until they are down.
  */
 #ifndef REDIS_PLANNER_PLAN_DISCOVERY_H
 #define REDIS_PLANNER_PLAN_DISCOVERY_H
 
 #include "redis/planner/planner_context.h"
 
-/* The next action. True always. */
+/* Makes the next action. Always true. */
 bool plan_start(struct planner *t);
 
 #endif

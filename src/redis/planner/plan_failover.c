@@ -1,4 +1,4 @@
-/* A fail-over from the plan to its end. */
+/* A fail-over, from the plan to its end. */
 #include "redis/planner/plan_failover.h"
 
 #include "redis/planner/plan_fencing.h"
@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #define LOOK_AGAIN_MS 20
-#define FRESH_MS 200 /* what is published was seen so lately */
+#define FRESH_MS 200 /* a master is published only if it was seen within this time */
 
 void plan_failover_about(const struct planner *t, struct redis_plan *ret)
 {
@@ -46,7 +46,7 @@ bool plan_failover_restart_loses(const struct planner *t, int node, int *ret_bes
     struct redis_plan about;
     struct redis_choice choice;
     plan_failover_about(t, &about);
-    about.force = true; /* how far behind does not matter here */
+    about.force = true; /* the lag does not matter here */
     struct redis_choice_case what = {.plan = &about,
                                      .fresh_ms = t->now->now_ms - 2 * t->config->period_ms -
                                                  t->config->op_timeout_ms,
@@ -84,7 +84,7 @@ bool plan_failover_begin(struct planner *t, const struct plan_wish *wish)
     return true;
 }
 
-/* Whether the plan goes by the history that the old master began when it was restarted. */
+/* Whether the plan's history is the one that the old master began when it was restarted. */
 static bool is_of_returned(const struct redis_plan *plan)
 {
     return plan->returned_replid[0] != '\0' && strcmp(plan->returned_replid, plan->old_replid) == 0;
@@ -98,7 +98,7 @@ static void go_by_returned(struct redis_plan *plan)
     plan->tried_count = 0;
 }
 
-/* What the old master had and the new one has not; -1 unknown. */
+/* Bytes that the old master had and the new one lacks; -1 unknown. */
 static int64_t lost_bytes(const struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -107,7 +107,7 @@ static int64_t lost_bytes(const struct planner *t, int old, int target)
     assert(target != REDIS_NONE);
     int64_t known = plan->old_offset;
     if (is_of_returned(plan)) {
-        return -1; /* its offsets began anew */
+        return -1; /* its offsets started again */
     }
     if (t->now->nodes[old].facts_ms >= 0 && gone->replid[0] != '\0' &&
         strcmp(gone->replid, plan->old_replid) == 0 && gone->offset > known) {
@@ -155,7 +155,7 @@ static bool undo_target(struct planner *t, const char *why)
     return true;
 }
 
-/* It answers as a master, and is to follow the target. False: the two are one process. */
+/* The old master answers as a master: it becomes a replica of the target. False: the two are one process. */
 static bool demote_old(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -170,7 +170,7 @@ static bool demote_old(struct planner *t, int old, int target)
     return true;
 }
 
-/* A master whose data are those of the old one, as far as ids tell. */
+/* The target is a master with the old one's data, as far as the ids show. */
 static bool is_promoted(const struct planner *t, int target)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -178,7 +178,7 @@ static bool is_promoted(const struct planner *t, int target)
            (plan->force || plan->old_replid[0] == '\0' || planner_of_plan(t, target));
 }
 
-/* Whether the old master has stopped; else an action was made. A master that came back as a replica may be its own
+/* Whether the old master has stopped; if not, makes an action. A master that came back as a replica may be its own
  * successor. */
 static bool has_stopped(struct planner *t, int old, int target, const char **ret_by)
 {
@@ -191,8 +191,8 @@ static bool has_stopped(struct planner *t, int old, int target, const char **ret
     return view == FENCE_STOPPED;
 }
 
-/* After a lease only: an old master that goes on must not find its replicas again, so they leave it for good before the
- * new one is published, all at once. */
+/* After a lease only: all replicas leave the old master before the new one is published. If the old one is alive, it
+ * must not find its replicas again. */
 static bool leave_old(struct planner *t, int old, int target)
 {
     for (size_t i = 0; i < t->config->node_count; i++) {
@@ -247,7 +247,7 @@ static bool promote(struct planner *t, int old, int target)
     }
     if (node->facts.role == REDIS_ROLE_MASTER || node->facts.loading ||
         (!plan->force && plan->old_replid[0] != '\0' && !planner_of_plan(t, target))) {
-        return undo_target(t, "has lost its data"); /* a master, but not one of this history */
+        return undo_target(t, "has lost its data"); /* or it is a master of another history */
     }
     planner_command(t, REDIS_DOING_PROMOTE, target, "the old master has stopped (%s)", by);
     planner_add_replicaof(t, REDIS_NONE);
@@ -263,7 +263,7 @@ static bool with_target(struct planner *t, int old, int target)
                                   : promote(t, old, target);
 }
 
-/* Whether what the candidates received is applied, and what the old master still has has come. */
+/* Candidates that have not applied all that they received, or all that an old master that answers has sent. */
 static uint32_t unsettled(struct planner *t, int old, bool old_answers)
 {
     struct redis_memory *memory = t->memory;
@@ -317,7 +317,7 @@ static bool nobody(struct planner *t, int old, const struct redis_choice *choice
     return planner_refresh(t, all & ~(1U << old), "is there a candidate by now?");
 }
 
-/* Those that are not worth waiting for: an old master that was silent, and whoever is known to be down. */
+/* Servers that are not waited for: a silent old master, and those that are down. */
 static uint32_t out_of_reach(const struct planner *t, int old)
 {
     uint32_t set = 0;
@@ -328,8 +328,8 @@ static uint32_t out_of_reach(const struct planner *t, int old)
     return set;
 }
 
-/* No server has the history of before, as the restarted master was copied before it could be stopped: then the history
- * that it began counts, as it does where a master is restarted without a plan. */
+/* No server has the history from before the restart, because the replicas copied the restarted master before it could be
+ * stopped. Then the history that it began counts, as it does when a master is restarted without a plan. */
 static bool choose_returned(const struct planner *t, const struct redis_choice_case *what,
                             struct redis_choice *ret)
 {
@@ -341,10 +341,10 @@ static bool choose_returned(const struct planner *t, const struct redis_choice_c
     }
     for (size_t i = 0; i < t->config->node_count; i++) {
         if (planner_recent(t, (int)i) && planner_facts(t, (int)i)->loading) {
-            return false; /* it may have it */
+            return false; /* it may have the old history */
         }
     }
-    about.force = true; /* how far behind, and how often tried, does not matter here */
+    about.force = true; /* lag and earlier attempts do not matter here */
     about.tried_count = 0;
     ours.plan = &about;
     redis_choose(t->config, t->now->nodes, &ours, &choice);
@@ -397,7 +397,7 @@ static bool choose(struct planner *t, int old, bool old_answers, const char *by)
     };
     redis_choose(t->config, t->now->nodes, &what, &choice);
     if (choice.node == REDIS_NONE && what.only != REDIS_NONE) {
-        what.only = REDIS_NONE; /* any master is better than none by now */
+        what.only = REDIS_NONE; /* now any master is better than none */
         redis_choose(t->config, t->now->nodes, &what, &choice);
     }
     bool returned = choice.node == REDIS_NONE && choose_returned(t, &what, &choice);
@@ -419,7 +419,7 @@ static bool choose(struct planner *t, int old, bool old_answers, const char *by)
     return true;
 }
 
-/* The old master is well again, before anybody was chosen. */
+/* The old master is well again, before a candidate was chosen. */
 static bool recovered(const struct planner *t, int old)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -455,15 +455,15 @@ static bool pause_old(struct planner *t, int old)
     return true;
 }
 
-/* A master that came back without its data must give them to nobody: as a replica it does not. Whose replica it is
- * for now: of the one that has most, or, when it has nothing to lose, of any. */
+/* A master that came back without its data must not be copied. As a replica it is not: of the server that has most
+ * data, or of any if there is none. */
 static bool shield(struct planner *t, int old, int best)
 {
     int other = best != REDIS_NONE ? best : old == 0 ? 1 : 0;
     return t->config->node_count > 1 && demote_old(t, old, other);
 }
 
-/* The old master answers as a master, and nobody was chosen yet. */
+/* The old master answers as a master, and no candidate was chosen yet. */
 static bool answering(struct planner *t, int old)
 {
     const char *why = NULL;
@@ -494,7 +494,7 @@ static bool without_target(struct planner *t, int old)
     return choose(t, old, view == FENCE_ANSWERS, by);
 }
 
-/* FAILOVER changes roles, and no file of settings: a restart would undo it. */
+/* FAILOVER changes roles, but not the file of settings: a restart would undo it. */
 static bool save(struct planner *t, int old, int target)
 {
     bool follows = old != REDIS_NONE && planner_is(t, old, REDIS_ROLE_REPLICA) &&
@@ -512,7 +512,7 @@ static bool save(struct planner *t, int old, int target)
     return true;
 }
 
-/* After the publication: the answer, the others, the end. */
+/* After the publication: answers the request, re-points the others, ends the plan. */
 static bool published(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -542,7 +542,7 @@ static bool published(struct planner *t, int old, int target)
     if (save(t, old, target) || (!over && plan_repoint(t, REDIS_DOING_REPOINT))) {
         return true;
     }
-    if (asked) { /* or it would be taken for a new one */
+    if (asked) { /* or it would count as a new one */
         return planner_wait(t, t->config->period_ms, "the request could not be answered yet");
     }
     return planner_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
@@ -571,8 +571,8 @@ static void remember_plan(struct planner *t)
     }
 }
 
-/* An old master that was restarted began a history, and replicas may have copied it before it was demoted. Now it still
- * tells that history; once it has copied from another server it does not: so the plan keeps it. */
+/* An old master that was restarted began a new history, which replicas may have copied before it was demoted. It shows
+ * this history until it has copied from another server, so the plan records it. */
 static bool note_returned(struct planner *t, int old)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -608,7 +608,8 @@ bool plan_failover_next(struct planner *t)
     if (current->epoch == plan->epoch && target != REDIS_NONE) {
         return published(t, old, target);
     }
-    if (old == REDIS_NONE || current->epoch == plan->epoch) { /* plan_start says what is missing */
+    if (old == REDIS_NONE ||
+        current->epoch == plan->epoch) { /* plan_start reports what is missing */
         return planner_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted",
                                    "%.100s is not one of the servers any more",
                                    old == REDIS_NONE ? plan->old : plan->target);

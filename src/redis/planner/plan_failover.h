@@ -1,8 +1,8 @@
 /*
- * A plan: beginning one, carrying it out, giving it up. Pure. The drawing stands in planner.h.
+ * Begins a plan, carries it out, gives it up. Pure. planner.h has the drawing.
  *
- * Invariants: `current` never names a master before the old one has stopped (plan_fence) and the new one said itself
- * that it is a master with the old one's history; one plan publishes its epoch once.
+ * Invariants: `current` names a new master only after the old one has stopped (plan_fence) and the new one itself says
+ * that it is a master with the old one's history; a plan publishes its epoch once.
  */
 #ifndef REDIS_PLANNER_PLAN_FAILOVER_H
 #define REDIS_PLANNER_PLAN_FAILOVER_H
@@ -18,21 +18,21 @@ struct plan_wish {
     const char *why;
 };
 
-/* Writes the plan against the current master (of the next epoch; in the place of one that is there). True. */
+/* Writes a plan of the next epoch that replaces the current master, over a plan that exists. Always true. */
 bool plan_failover_begin(struct planner *t, const struct plan_wish *wish);
 
-/* Fills in what a plan says about the old master: for a choice before there is a plan. */
+/* Fills in what a plan says about the old master, for a choice before there is a plan. */
 void plan_failover_about(const struct planner *t, struct redis_plan *ret);
 
-/* The current master answers as another process than it was: whether others have, or may have, what it lost.
- * *ret_best: who has most of it, or REDIS_NONE. *ret_why (static) says what was found, either way. */
+/* The current master was restarted: whether other servers have, or may have, data that it lost. *ret_best: the server
+ * that has most, or REDIS_NONE. *ret_why (static): what was found, in both cases. */
 bool plan_failover_restart_loses(const struct planner *t, int node, int *ret_best,
                                  const char **ret_why);
 
-/* The next action of the plan that there is. True always. */
+/* Makes the next action of the plan. Always true. */
 bool plan_failover_next(struct planner *t);
 
-/* FENCE to PROMOTE as far as a target that is known: used by both ways. */
+/* The target is a master: stops the old one, then publishes. For fail-over and hand-over. */
 bool plan_failover_promoted(struct planner *t, int old, int target);
 
 #endif

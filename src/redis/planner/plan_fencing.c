@@ -1,4 +1,4 @@
-/* The old master: its own word, a refused connection, methods, lease. */
+/* Finds out whether the old master has stopped: from its answer, a refused connection, methods, the lease. */
 #include "redis/planner/plan_fencing.h"
 
 #include <assert.h>
@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond the lease: the server counts once a second, and in whole seconds. */
+/* Added to the lease: the server counts once a second, and in whole seconds. */
 #define LEASE_MARGIN_MS 2000
 #define DETACH_PAUSE_MS 1000
 #define METHOD_PAUSES 5
 #define REFUSED_PERIODS 2
 
-/* Replicas that may keep an old master writable; *ret_linked: one that says it is linked, or REDIS_NONE. Whoever is
- * linked to a server by a name that is not in the list may be linked to the old master, and so may those that it listed
- * beyond the number that is known. */
+/* The number of replicas that may keep an old master writable; *ret_linked: one that reports a link, or REDIS_NONE. A
+ * replica whose master has a name outside of the list may be linked to the old master. So may replicas that the old
+ * master listed beyond the number of known servers. */
 static int possible_replicas(const struct planner *t, int old, int *ret_linked)
 {
     size_t others = t->config->node_count - 1;
@@ -38,7 +38,7 @@ static int possible_replicas(const struct planner *t, int old, int *ret_linked)
     return possible;
 }
 
-/* What the lease rests on: the settings that the master acknowledged, and too few replicas for them. */
+/* The lease holds if the master acknowledged the settings and may have too few replicas for them. */
 static bool lease_possible(struct planner *t, int old, int *ret_linked)
 {
     const struct redis_current *current = t->now->current;
@@ -67,7 +67,7 @@ static enum fence_view note_fenced(struct planner *t, const char *by, const char
     return FENCE_ACTED;
 }
 
-/* What was noted holds no more: it is to be made sure of anew. */
+/* What the plan notes is no longer true: the old master must be stopped again. */
 static enum fence_view unnote_fenced(struct planner *t, const char *why)
 {
     struct redis_plan *plan =
@@ -127,7 +127,7 @@ static enum fence_view wait_lease(struct planner *t, int old)
     return FENCE_ACTED;
 }
 
-/* A refused connection speaks for the process that was there. Another may come up soon, and unseen. */
+/* A refused connection shows that the process has ended. Another one may start soon, unseen. */
 static bool was_refused_lately(const struct planner *t, const struct redis_node *node)
 {
     return node->refused_ms > node->answered_ms &&

@@ -1,22 +1,23 @@
 /*
- * Whether the old master of a plan has stopped, and what makes it so. Pure.
+ * Whether the old master of a plan has stopped, and what is done to stop it. Pure.
  *
  *   it answers, as a replica ................ stopped ("self")
  *   it answers, as a master ................. ANSWERS: the caller pauses it, and demotes it before a promotion
- *   a refused connection .................... stopped ("refused"): believed for two periods after it, no longer
- *   it loads its data ....................... stopped ("loading"): it takes nothing yet, and will; believed now only
+ *   a refused connection .................... stopped ("refused"), for two periods after it
+ *   it loads its data ....................... stopped ("loading"), while it loads: it accepts no writes yet
  *   else a method confirmed it .............. stopped ("method")
- *   else the lease of its min-replicas ...... stopped ("lease") once it has been without enough replicas so long
- *   else, the operator takes the risk ....... stopped ("forced")
+ *   else the lease of its min-replicas ...... stopped ("lease"), after it has had too few replicas for that long
+ *   else the operator takes the risk ........ stopped ("forced")
  *   else .................................... blocked: state needs_operator, tried again
  *
- * What was noted in the plan is taken back when a process answers there again, or, of a lease, when the old master may
- * have had a replica again.
+ * The note in the plan is removed when a process answers there again, or, for a lease, when the old master may have
+ * found a replica again.
  *
- * The lease holds only while all replicas that are known could not keep it writable: those that are linked to it are
- * told to let go (CLIENT KILL TYPE master), and come back at once if it lives; those that cannot be reached count as
- * linked, unless nothing listens there; so do those that are linked to a server by a name that nobody knows. It rests on the settings of the process that was seen last, and on the server's
- * file of settings where it has one (CONFIG REWRITE): one without, that was restarted unseen, does not know them.
+ * The lease holds only while the known replicas could not keep the old master writable. Linked replicas are told to cut
+ * their link (CLIENT KILL TYPE master); they reconnect at once if it is alive. Replicas that cannot be reached count as
+ * linked, unless their connections are refused. So do replicas whose master has an unknown name. The lease relies on the
+ * settings of the last process that was seen, and on the server's file of settings (CONFIG REWRITE): a server without
+ * such a file that is restarted unseen does not know them.
  */
 #ifndef REDIS_PLANNER_PLAN_FENCING_H
 #define REDIS_PLANNER_PLAN_FENCING_H
@@ -26,7 +27,7 @@
 enum fence_view {
     FENCE_STOPPED, /* *ret_by says how */
     FENCE_ANSWERS, /* as a master */
-    FENCE_ACTED,   /* an action was made, wait included */
+    FENCE_ACTED,   /* an action was made, which may be a wait */
 };
 
 enum fence_view plan_fence(struct planner *t, int old, const char **ret_by);

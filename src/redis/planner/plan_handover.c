@@ -1,4 +1,4 @@
-/* FAILOVER TO, followed until both say what they are. */
+/* Sends FAILOVER TO and watches both servers until they have changed roles. */
 #include "redis/planner/plan_handover.h"
 
 #include "redis/planner/plan_failover.h"
@@ -24,7 +24,7 @@ static bool is_waiting(const struct planner *t)
            (request != NULL && strcmp(request->name, t->now->plan->request) == 0);
 }
 
-/* Nothing has changed: first the answer, then the plan goes. */
+/* Nothing has changed: answers the request first, then deletes the plan. */
 static bool plan_handover_give_up(struct planner *t, const char *why)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -35,7 +35,7 @@ static bool plan_handover_give_up(struct planner *t, const char *why)
                                plan->old, why);
 }
 
-/* On as a fail-over: somebody has to become master. */
+/* Goes on as a fail-over: a server must become master. */
 static bool go_on(struct planner *t, const char *why)
 {
     struct redis_plan *plan = planner_plan(t, REDIS_DOING_UNDO, "handover-failed", "%s", why);
@@ -54,8 +54,8 @@ static bool look_again(struct planner *t, int old, int target, const char *why)
                                   : planner_refresh(t, 1U << old | 1U << target, why);
 }
 
-/* The target by the name under which the master knows it: FAILOVER compares texts. A replica is known by the address it
- * comes from, or by the one it announces. False when it cannot be told which of several it is. */
+/* The name under which the master knows the target: FAILOVER compares texts. A master knows a replica by the address
+ * that it connects from, or by the one that it announces. False: several replicas are possible. */
 static bool name_of(const struct planner *t, int old, int target, char ret_host[REDIS_HOST_SIZE])
 {
     const struct redis_facts *facts = planner_facts(t, old);
@@ -99,7 +99,7 @@ static bool plan_handover_ask(struct planner *t, int old, int target)
     return true;
 }
 
-/* The old one still says that it is the master. */
+/* The old master still says that it is one. */
 static bool still_master(struct planner *t, int old, int target)
 {
     const struct redis_memory *memory = t->memory;

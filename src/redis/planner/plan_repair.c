@@ -1,4 +1,4 @@
-/* Drift: found by comparing what the servers say with `current`. */
+/* Compares what the servers say with `current`, and repairs the difference. */
 #include "redis/planner/plan_repair.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #define ATTEMPT_PAUSE_MS 3000
 #define LOOK_AGAIN_MS 100
 #define GUARD_PAUSES 10
-#define GRACE_PERIODS 3 /* a new term has not heard the others yet */
+#define GRACE_PERIODS 3 /* a new leader has not read the others' reports yet */
 
 static int guard_count(const struct planner *t)
 {
@@ -19,7 +19,7 @@ static int guard_count(const struct planner *t)
     return t->config->min_replicas < others ? t->config->min_replicas : others;
 }
 
-/* Acknowledged, and, as far as was seen since, nobody else has turned it off: INFO counts good replicas while both are on. */
+/* The settings were acknowledged, and nobody was seen to turn them off: INFO counts good replicas while they are on. */
 static bool guard_is_on(const struct planner *t, int master)
 {
     return t->memory->guard_holds && (planner_facts(t, master)->good_replicas >= 0 ||
@@ -47,7 +47,7 @@ bool plan_guard(struct planner *t, int master)
                 old_names ? "min-slaves-to-write" : "min-replicas-to-write", count, NULL);
     planner_add(t, false, "CONFIG", "SET",
                 old_names ? "min-slaves-max-lag" : "min-replicas-max-lag", lag, NULL);
-    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or they are gone with the process */
+    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or a restart undoes them */
     return true;
 }
 
@@ -64,8 +64,8 @@ static bool master_is_well(const struct planner *t)
     return planner_master_is_current(t) && !planner_facts(t, t->master)->loading;
 }
 
-/* What a second master has beyond the point where the current one's history left its own; -1 unknown. One that was
- * restarted may still say, as its second history, of which one it was. */
+/* Bytes that a second master has beyond the point where the histories part; -1 unknown. After a restart its second
+ * history may still be the common one. */
 static int64_t divergence(const struct planner *t, int node)
 {
     const struct redis_facts *master = planner_facts(t, t->master);
@@ -106,7 +106,7 @@ static bool is_syncing(const struct planner *t, int node)
            t->now->now_ms - attempt_ms < SYNC_BUDGET_MS;
 }
 
-/* A replica of somebody else. Outside of a plan it must be so in two readings: it may be on its way. */
+/* A replica of another server. Without a plan two readings must show it: somebody may be re-pointing it. */
 static bool is_astray(struct planner *t, int node, bool at_once)
 {
     int64_t *drift_ms = &t->memory->drift_ms[node];
@@ -128,7 +128,7 @@ static bool attempt_is_due(const struct planner *t, int node)
     return attempt_ms < 0 || t->now->now_ms - attempt_ms >= ATTEMPT_PAUSE_MS;
 }
 
-/* It has been published, and is silent for now: its verdict comes in time. */
+/* The new master was published and is silent: the vote decides later whether it is down. */
 static bool wait_for_master(struct planner *t)
 {
     bool asked = t->now->now_ms - t->now->nodes[t->master].probe_ms < LOOK_AGAIN_MS;
@@ -195,7 +195,7 @@ static bool lists_name(char (*list)[REDIS_ADDRESS_SIZE], size_t count, const cha
     return false;
 }
 
-/* Whoever follows is a replica; a suspect stays what it was; who was forgotten is not listed before it answers. */
+/* A server that follows is a replica; a suspect one keeps its place; a forgotten one is listed when it answers. */
 static void make_lists(const struct planner *t, struct redis_current *record)
 {
     struct redis_current before = *record;

@@ -1,4 +1,4 @@
-/* What may be asked for, and when. */
+/* Checks requests, answers them, begins their plans. */
 #include "redis/planner/plan_requests.h"
 
 #include "redis/planner/plan_failover.h"
@@ -100,8 +100,8 @@ static bool plan_requests_begin(struct planner *t, enum redis_step step, int tar
     return true;
 }
 
-/* Too early to refuse because of these servers: a leader that is new has not asked one yet, or the next answer of one
- * says whether it is down. */
+/* It is too early to refuse because of these servers: a new leader has not asked one yet, or the next answer of one shows
+ * whether it is down. */
 static bool in_doubt(struct planner *t, uint32_t nodes)
 {
     uint32_t unasked = planner_unprobed(t, 0) & nodes;

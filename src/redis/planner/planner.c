@@ -1,4 +1,4 @@
-/* The order of things: start-up, plan, requests, the master's health, repairs. */
+/* What comes first: start-up, the plan, requests, the master's health, repairs. */
 #include "redis/planner/planner.h"
 
 #include "redis/planner/plan_discovery.h"
@@ -80,7 +80,8 @@ static bool cooling_down(struct planner *t)
     const struct redis_current *current = t->now->current;
     int64_t since_ms = t->now->wall_ms - current->failover_ms;
     if (since_ms < 0) {
-        since_ms = t->now->now_ms - t->memory->epoch_ms; /* another manager's clock, or a jump */
+        since_ms = t->now->now_ms -
+                   t->memory->epoch_ms; /* another manager's clock, or a jump of the clock */
     }
     if (current->failover_ms == 0 || since_ms >= t->config->cooldown_ms) {
         return false;
@@ -114,7 +115,7 @@ static bool accept_process(struct planner *t, const char *why)
     return true;
 }
 
-/* A master that answers as another process: it has what the best replica has, or it is not the master any more. */
+/* The master was restarted: it has all that the best replica has, or it is replaced. */
 static bool restarted(struct planner *t)
 {
     const char *why = NULL;
@@ -122,14 +123,14 @@ static bool restarted(struct planner *t)
     if (plan_failover_restart_loses(t, t->master, &best, &why)) {
         return planner_begin(t, "restarted", why);
     }
-    /* What the others had at the last look may be less than they have: an empty one is not taken for that. */
+    /* The others may have more than at the last look, so an empty master is not accepted before they are asked. */
     uint32_t earlier = planner_unprobed(t, t->now->nodes[t->master].state_ms);
     return earlier != 0 && planner_facts(t, t->master)->keys == 0
                ? planner_refresh(t, earlier, "the master came back empty: what do the others have?")
                : accept_process(t, why);
 }
 
-/* The master says that it is a replica: somebody handed over by hand, or it was restarted so. */
+/* The master says that it is a replica: an operator handed over by hand, or it was restarted as one. */
 static bool became_replica(struct planner *t)
 {
     int64_t *drift_ms = &t->memory->drift_ms[t->master];
@@ -152,13 +153,13 @@ static bool became_replica(struct planner *t)
     return true;
 }
 
-/* Whether the master is there, and the one it was. */
+/* Whether the master answers, and is still the same process. */
 static bool look_at_master(struct planner *t)
 {
     const struct redis_verdict *verdict = &t->now->verdicts[t->master];
     const struct redis_node *node = &t->now->nodes[t->master];
     const struct redis_facts *facts = &node->facts;
-    /* it answers here, and the others have not seen it for long enough to say so */
+    /* it answers this manager, and the others have not seen it for long enough */
     bool coming_back = planner_recent(t, t->master) &&
                        (node->state == REDIS_NODE_DOWN ||
                         t->now->now_ms - node->state_ms < BACK_PERIODS * t->config->period_ms);
@@ -188,8 +189,8 @@ static bool settled(struct planner *t)
     return plan_update(t) || planner_wait(t, t->config->period_ms, "all is as it should be");
 }
 
-/* A record of `current` continues the one that was read, and a server is published as the master only if it says
- * so itself. */
+/* A record of `current` continues the one that was read. A server is published as the master only if it says that it is
+ * one. */
 static void planner_check_current(const struct planner *t, int32_t version,
                                   const struct redis_current *record)
 {
@@ -220,7 +221,7 @@ static void planner_check_plan(const struct planner *t, int32_t version,
     assert(record->target[0] == '\0' || redis_config_find(t->config, record->target) != REDIS_NONE);
 }
 
-/* What every action must be, whichever file made it. */
+/* What holds for every action, whichever file made it. */
 static void planner_check(const struct planner *t)
 {
     const struct redis_action *a = t->out;

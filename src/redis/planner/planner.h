@@ -1,9 +1,9 @@
 /*
- * What the leading manager of a Redis cluster does next: a situation in, one action out. Pure.
+ * Decides what the leading manager of a Redis cluster does next: a situation in, one action out. Pure.
  *
- * Everything is derived anew from records and facts at each call, so a successor goes on where the last one stopped,
- * whatever was lost on the way. What a manager remembers besides (struct redis_memory: when it first saw something,
- * what it already sent) can only make it wait or send something harmless again; it may be thrown away at any moment.
+ * Each call derives everything from records and facts, so a successor goes on where the last leader stopped. A manager
+ * also remembers when it first saw something and what it sent (struct redis_memory). This can be lost at any moment: then
+ * the manager waits, or sends something harmless again.
  *
  *            no `current`: start-up ----- exactly one master with its replicas ----> published
  *
@@ -23,9 +23,9 @@
  *
  *   HANDOVER (request, old master well, 6.2 and later): FAILOVER TO ... TIMEOUT instead of FENCE to PROMOTE.
  *
- * How to drive it: gather a situation, call redis_steps_next, carry the action out (one at a time, nothing else meanwhile),
- * call redis_steps_done, read again what it changed (a record and its version; after COMMAND an INFO of that node), and
- * so on; after WAIT at its time or when anything is new. The driver repeats nothing by itself.
+ * How to drive it: gather a situation, call redis_steps_next, carry out the action (one at a time), call
+ * redis_steps_done, read again what the action changed (a record and its version; after COMMAND an INFO of that node),
+ * and begin again; after WAIT at its time or on any news. The driver repeats nothing by itself.
  */
 #ifndef REDIS_PLANNER_PLANNER_H
 #define REDIS_PLANNER_PLANNER_H
@@ -37,12 +37,12 @@ struct redis_fence {
     enum { REDIS_FENCE_NONE, REDIS_FENCE_CONFIRMED, REDIS_FENCE_FAILED } state;
     int node;                   /* whom it is about */
     int64_t at_ms;              /* when it ended */
-    char text[REDIS_TEXT_SIZE]; /* method's words */
+    char text[REDIS_TEXT_SIZE]; /* the method's output */
 };
 
-/* What became of the last action. */
+/* The result of the last action. */
 struct redis_outcome {
-    bool ok;    /* all of it was done; COMMAND: no reply was an error (optional ones aside) */
+    bool ok;    /* all was done; COMMAND: no reply was an error, except to optional ones */
     int failed; /* COMMAND: place of the first command that failed, else -1 */
     char text[REDIS_TEXT_SIZE]; /* error, or the last reply as text */
 };
@@ -77,7 +77,7 @@ enum redis_action_kind {
     REDIS_ACTION_ANSWER, /* create results/<name>, delete requests/<name>: one fenced transaction */
 };
 
-/* What this manager remembers of its term; private to steps. Throwing it away at any moment costs time only. */
+/* What this manager remembers of its term; private to the planner. Its loss costs only time. */
 struct redis_memory {
     char plan_id[REDIS_NAME_SIZE];        /* the plan that the next ones are about */
     char plan_target[REDIS_ADDRESS_SIZE]; /* and its target */
@@ -121,8 +121,8 @@ struct redis_command {
 struct redis_action {
     enum redis_action_kind kind;
     const char *step; /* static name, for the log and the tests; the list is in planner_context.c */
-    char why[REDIS_TEXT_SIZE]; /* what it is done for */
-    /* static name of the event to tell once it succeeded, with why as text; or NULL */
+    char why[REDIS_TEXT_SIZE]; /* the reason */
+    /* static name of the event that is reported after success, with why as its text; or NULL */
     const char *event;
     int64_t event_bytes;        /* bytes that belong to the event (divergence, loss); -1 none */
     int node;                   /* COMMAND, FENCE; else REDIS_NONE */
@@ -154,20 +154,21 @@ struct redis_action {
 /* At the beginning of every term. */
 void redis_memory_init(struct redis_memory *memory);
 
-/* The next action, in *ret. Never fails; when there is nothing to do: WAIT. The same situation gives the same action. */
+/* Makes the next action. Never fails; WAIT if there is nothing to do. The same situation and memory give the same
+ * action. */
 void redis_steps_next(const struct redis_situation *now, struct redis_memory *memory,
                       struct redis_action *ret);
 
-/* The action was carried out, or failed. */
+/* The action was carried out or failed. */
 void redis_steps_done(struct redis_memory *memory, const struct redis_action *action,
                       const struct redis_outcome *outcome, int64_t now_ms);
 
-/* Furthest offset of the current master in the own view and in all reports, fresh or not, as long as they are of the
- * history in current; -1 unknown. */
+/* The furthest offset of the current master, in the own view and in all reports, fresh or not, that are of current's
+ * history; -1 unknown. */
 int64_t redis_known_offset(const struct redis_managers *managers, const struct redis_config *config,
                            const struct redis_node *own, const struct redis_current *current);
 
-/* Every name that action.step can have, NULL at the end: for the tests that stop at each. */
+/* Every name that action.step can have, NULL-ended: for tests that stop at each. */
 const char *const *redis_step_names(void);
 
 #endif

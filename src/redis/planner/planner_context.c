@@ -1,4 +1,4 @@
-/* Making actions, and questions about nodes. */
+/* Functions that make actions, and that answer questions about servers. */
 #include "redis/planner/planner_context.h"
 
 #include <assert.h>

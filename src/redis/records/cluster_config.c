@@ -1,8 +1,9 @@
-/* Defaults, and the list of servers. */
+/* The defaults, and reading the list of servers. */
 #include "redis/records/cluster_config.h"
 
 #include <conclave/error.h>
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,6 +130,7 @@ int redis_config_nodes(struct redis_config *config, const char *text, const char
         }
         at += len + 1;
     }
+    assert(read.node_count > 0 && read.node_count <= REDIS_NODES_MAX);
     memcpy(config->nodes, read.nodes, sizeof read.nodes);
     config->node_count = read.node_count;
     return 0;

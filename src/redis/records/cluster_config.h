@@ -1,5 +1,5 @@
 /*
- * What a manager of a Redis cluster goes by: the servers, the other managers, times and limits. Pure.
+ * The configuration of a manager of a Redis cluster: servers, number of managers, times and limits. Pure.
  *
  * A server is known by its address as the operator wrote it, "host:port" ("[::1]:6379"), and inside the program by
  * its place in this list. Managers may list the servers in different orders, so records hold addresses.
@@ -34,13 +34,13 @@ enum redis_strategy {
 };
 
 enum redis_preference {
-    REDIS_PREFER_OFFSET,  /* who has most of the data */
-    REDIS_PREFER_LATENCY, /* who answers fastest, among those within max_lag_bytes */
+    REDIS_PREFER_OFFSET,  /* the server with most data */
+    REDIS_PREFER_LATENCY, /* the server that answers fastest, among those within max_lag_bytes */
 };
 
 enum redis_unfenceable {
-    REDIS_UNFENCEABLE_WAIT, /* wait the lease of min-replicas-max-lag where it is set, else block */
-    REDIS_UNFENCEABLE_BLOCK, /* stay without a master until it can be fenced or an operator forces it */
+    REDIS_UNFENCEABLE_WAIT, /* wait for the lease of min-replicas-max-lag if it is set, else block */
+    REDIS_UNFENCEABLE_BLOCK, /* stay without a master until the old one is fenced or an operator forces it */
 };
 
 /* Their names, as options and records have them; each NULL-ended. */
@@ -54,16 +54,16 @@ struct redis_config {
     enum redis_strategy strategy;
     enum redis_preference preference;
     enum redis_unfenceable unfenceable;
-    int64_t managers; /* configured managers: the quorum's denominator */
-    /* least number of fresh reports, one's own included; 0: by the strategy */
+    int64_t managers; /* configured managers: votes are compared with this number */
+    /* least number of fresh reports, including the own one; 0: by the strategy */
     int64_t required_managers;
     int64_t period_ms;     /* between two probes of a node, and two reports */
     int64_t op_timeout_ms; /* one command on one server */
     int64_t max_failures;  /* consecutive failed probes before a node is down ... */
     int64_t min_down_ms;   /* ... and at least this long since the first of them */
     int min_successes;     /* consecutive good probes before a node that was down is up */
-    int64_t busy_down_ms;  /* loading or busy for so long counts as failing; 0: never */
-    /* a candidate may be so far behind what is known of the master; -1: no limit */
+    int64_t busy_down_ms;  /* loading or busy for this long counts as failing; 0: never */
+    /* how far a candidate may be behind the master's known offset; -1: no limit */
     int64_t max_lag_bytes;
     /* ... and its link may have been down so long before the master was; -1: no limit */
     int64_t max_link_down_ms;
@@ -77,16 +77,16 @@ struct redis_config {
     int64_t settle_ms;          /* longest wait for a candidate to apply what it received */
     /* from REPLICAOF NO ONE to role:master, before the next candidate is tried */
     int64_t promote_timeout_ms;
-    /* the plan stays so long for replicas that are re-pointed; then reconciling goes on */
+    /* how long the plan waits for replicas that are re-pointed; repairs go on after it */
     int64_t repoint_timeout_ms;
     int64_t request_timeout_ms; /* of a request that names none */
 };
 
-/* The defaults (they stand in the .c as one table); no nodes, one manager. */
+/* The defaults: no nodes, one manager. */
 void redis_config_init(struct redis_config *config);
 
-/* Reads "h:p,h:p" (port 6379 when left out) into nodes. 0; CONCLAVE_EINVAL: none, too many, twice the same, or no
- * address (*ret_bad: where it begins in text), config unchanged. */
+/* Reads "h:p,h:p" (default port 6379) into nodes. 0; CONCLAVE_EINVAL: none, too many, one twice, or no address
+ * (*ret_bad: where it begins in text), config is unchanged. */
 int redis_config_nodes(struct redis_config *config, const char *text, const char **ret_bad);
 
 /* Splits an address. 0 or CONCLAVE_EINVAL. */
@@ -95,7 +95,7 @@ int redis_address_parse(const char *text, size_t len, struct redis_node_config *
 /* Place of the node with this address, or REDIS_NONE. Host names are compared without case. */
 int redis_config_find(const struct redis_config *config, const char *address);
 
-/* Fresh reports that are needed: required_managers, or what the strategy asks for at least. */
+/* How many fresh reports are needed: required_managers, or the minimum of the strategy. */
 int redis_config_required(const struct redis_config *config);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading by a table, with jansson. */
+/* Reads a record by its table, with jansson. */
 #include "redis/records/cluster_config.h"
 #include "redis/records/record_table.h"
 
@@ -53,7 +53,7 @@ static bool name_read(const struct record_field *f, const json_t *value, char *a
     return place >= 0 || (f->flags & RECORD_NEEDED) == 0;
 }
 
-/* at is "" beforehand, and stays so where this fails. */
+/* at is "" before, and stays "" on failure. */
 static bool text_read(const struct record_field *f, const json_t *value, char *at)
 {
     const char *text = json_string_value(value);
@@ -82,6 +82,7 @@ static bool address_put(const char *text, char *at)
 static bool addresses_read(const struct record_field *f, const json_t *list, char *record)
 {
     size_t count = json_array_size(list);
+    assert(f->size >= REDIS_ADDRESS_SIZE);
     if (count > f->max || (list != NULL && !json_is_array(list))) {
         return false;
     }

@@ -1,4 +1,4 @@
-/* Writing by a table. Apart from reading, since the two JSON libraries share names. */
+/* Writes a record by its table. A file of its own, because base/json.h and jansson share names. */
 #include "redis/records/record_table.h"
 
 #include "base/json.h"
@@ -54,6 +54,7 @@ static void field_write(struct json *j, const struct record_field *f, const char
         json_bool(j, number_of(f, at) != 0);
         break;
     case RECORD_NAME:
+        assert(number_of(f, at) >= 0);
         json_string(j, f->names[number_of(f, at)]);
         break;
     case RECORD_TEXT:

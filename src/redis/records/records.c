@@ -50,10 +50,6 @@ const char *redis_request_kind_name(enum redis_request_kind kind)
 #define LIST_AT(type, field, count)                                                                \
     .offset = offsetof(struct type, field), .size = sizeof(((struct type *)0)->field[0]),          \
     .max = REDIS_NODES_MAX, .count_at = offsetof(struct type, count)
-#define END                                                                                        \
-    {                                                                                              \
-        .key = NULL                                                                                \
-    }
 
 static const struct record_field CURRENT[] = {
     {"epoch", RECORD_INT, AT(redis_current, epoch), .flags = RECORD_NEEDED},
@@ -72,7 +68,7 @@ static const struct record_field CURRENT[] = {
     {"lease_replicas", RECORD_SMALL, AT(redis_current, lease_replicas)},
     {"paused", RECORD_BOOL, AT(redis_current, paused)},
     {"reason", RECORD_NOTE, AT(redis_current, reason)},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_field PLAN[] = {
@@ -94,7 +90,7 @@ static const struct record_field PLAN[] = {
     {"request", RECORD_TEXT, AT(redis_plan, request), .flags = RECORD_NULL},
     {"force", RECORD_BOOL, AT(redis_plan, force)},
     {"started_ms", RECORD_INT, AT(redis_plan, started_ms)},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_field REQUEST[] = {
@@ -105,7 +101,7 @@ static const struct record_field REQUEST[] = {
     {"id", RECORD_NOTE, AT(redis_request, id)},
     {"by", RECORD_NOTE, AT(redis_request, by)},
     {"expires_ms", RECORD_INT, AT(redis_request, expires_ms)},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_field RESULT[] = {
@@ -114,10 +110,10 @@ static const struct record_field RESULT[] = {
     {"master", RECORD_NOTE, AT(redis_result, master), .flags = RECORD_NULL},
     {"epoch", RECORD_INT, AT(redis_result, epoch)},
     {"lost_bytes", RECORD_INT, AT(redis_result, lost_bytes), .otherwise = -1},
-    END,
+    {.key = NULL},
 };
 
-/* Lenient: a report is read even if some of it makes no sense here. */
+/* No row is strict: a report counts even if this version cannot read all of it. */
 static const struct record_field REPORT_NODE[] = {
     {"state", RECORD_NAME, AT(redis_report_node, state), .names = REDIS_NODE_STATES},
     {"failures", RECORD_SMALL, AT(redis_report_node, failures)},
@@ -134,7 +130,7 @@ static const struct record_field REPORT_NODE[] = {
     {"master", RECORD_NOTE, AT(redis_report_node, master), .flags = RECORD_NULL},
     {"link", RECORD_NAME, AT(redis_report_node, link_up), .names = link_names},
     {"link_down_ms", RECORD_INT, AT(redis_report_node, link_down_ms), .otherwise = -1},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_table REPORT_NODE_TABLE = {.fields = REPORT_NODE};
@@ -146,7 +142,7 @@ static const struct record_field REPORT[] = {
     {"managers", RECORD_SMALL, AT(redis_report, managers)},
     {"period_ms", RECORD_INT, AT(redis_report, period_ms)},
     {"nodes", RECORD_MAP, LIST_AT(redis_report, nodes, node_count), .below = &REPORT_NODE_TABLE},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_field EVENT[] = {
@@ -157,7 +153,7 @@ static const struct record_field EVENT[] = {
     {"epoch", RECORD_INT, AT(redis_event, epoch)},
     {"bytes", RECORD_INT, AT(redis_event, bytes), .otherwise = -1, .flags = RECORD_OMIT},
     {"at_ms", RECORD_INT, AT(redis_event, at_ms)},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_field CONFIG[] = {
@@ -177,15 +173,17 @@ static const struct record_field CONFIG[] = {
     {"min_replicas", RECORD_INT, AT(redis_config, min_replicas)},
     {"min_replicas_max_lag", RECORD_INT, AT(redis_config, min_replicas_lag_s)},
     {"unfenceable", RECORD_NAME, AT(redis_config, unfenceable), .names = REDIS_UNFENCEABLES},
-    END,
+    {.key = NULL},
 };
 
 static const struct record_field GEM_NODES[] = {
     {"master", RECORD_ADDRESS, AT(redis_current, master), .flags = RECORD_NULL},
     {"slaves", RECORD_ADDRESSES, LIST_AT(redis_current, replicas, replica_count)},
     {"unavailable", RECORD_ADDRESSES, LIST_AT(redis_current, unavailable, unavailable_count)},
-    END,
+    {.key = NULL},
 };
+
+_Static_assert(sizeof(struct redis_report) <= RECORD_SIZE_MAX, "the largest record");
 
 const struct record_table REDIS_CURRENT = {CURRENT, sizeof(struct redis_current), true};
 const struct record_table REDIS_PLAN = {PLAN, sizeof(struct redis_plan), true};

@@ -11,14 +11,13 @@
 
 /* X(name, text) */
 #define REDIS_STATE_MAP(X)                                                                         \
-    X(OK, "ok") /* a master and all replicas */                                                    \
-    X(FAILING_OVER,                                                                                \
-      "failing_over") /* a plan is being carried out: clients keep reading, hold writes */         \
+    X(OK, "ok")                     /* a master and all replicas */                                \
+    X(FAILING_OVER, "failing_over") /* a plan is under way: clients keep reading, hold writes */   \
     X(NO_CANDIDATE,                                                                                \
-      "no_candidate")       /* the master is gone and nobody may take its place: retried */        \
+      "no_candidate")       /* the master is gone and no server may replace it: tried again */     \
     X(DEGRADED, "degraded") /* a master; replicas are missing, or too few managers report */       \
-    X(NEEDS_OPERATOR, "needs_operator") /* nothing is done without a person; reason says what */   \
-    X(PAUSED, "paused")                 /* nothing is done by itself until `resume` */
+    X(NEEDS_OPERATOR, "needs_operator") /* an operator must act; reason says why */                \
+    X(PAUSED, "paused")                 /* no automatic action until `resume` */
 
 enum redis_state {
 #define REDIS_STATE_ENUM(name, text) REDIS_STATE_##name,
@@ -32,10 +31,10 @@ struct redis_current {
     int64_t token; /* of the manager's term that wrote it (czxid) */
     enum redis_state state;
     char master[REDIS_ADDRESS_SIZE]; /* "" only before the first one was found */
-    /* of the master's process: another one says that it was restarted */
+    /* of the master's process; another one means that it was restarted */
     char run_id[REDIS_ID_SIZE];
     char replid[REDIS_ID_SIZE];  /* the history that counts */
-    char replid2[REDIS_ID_SIZE]; /* the one it went on from ... */
+    char replid2[REDIS_ID_SIZE]; /* the one that it continued ... */
     int64_t second_offset;       /* ... up to here; -1 */
     char replicas[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE];
     size_t replica_count;
@@ -46,11 +45,11 @@ struct redis_current {
     int64_t lease_ms;    /* the master stops itself so long after it lost its replicas (min-replicas
                                           settings were acknowledged by it); 0: it does not */
     int lease_replicas;  /* with fewer replicas than this; 0 */
-    bool paused;         /* nothing is done by itself */
-    char reason[REDIS_TEXT_SIZE]; /* why the state is what it is */
+    bool paused;         /* no automatic action */
+    char reason[REDIS_TEXT_SIZE]; /* of the state */
 };
 
-/* X(name, text): how far a plan is. For display; what is to be done follows from facts and target. */
+/* X(name, text): progress of a plan, for display. The planner decides by facts and target. */
 #define REDIS_STEP_MAP(X)                                                                          \
     X(FENCE, "fence")                                                                              \
     X(CHOOSE, "choose")                                                                            \
@@ -64,27 +63,28 @@ enum redis_step {
 #undef REDIS_STEP_ENUM
 };
 
-/* `plan`: a fail-over that is under way, so that a successor goes on with it. */
+/* `plan`: a fail-over that is under way; a successor continues it. */
 struct redis_plan {
     char id[REDIS_NAME_SIZE]; /* names it in events: "<epoch>-<started_ms in hex>" */
-    int64_t epoch;            /* the one that it will publish */
+    int64_t epoch;            /* that it will publish */
     enum redis_step step;
     char reason[REDIS_NAME_SIZE]; /* "down", "restarted", "role", "manual" */
-    char old[REDIS_ADDRESS_SIZE]; /* the master that goes */
+    char old[REDIS_ADDRESS_SIZE]; /* the master that is replaced */
     char old_run_id[REDIS_ID_SIZE];
-    char old_replid[REDIS_ID_SIZE]; /* its history, from the facts that were last seen of it */
+    char old_replid[REDIS_ID_SIZE]; /* its history, from its last facts */
     char old_replid2[REDIS_ID_SIZE];
     int64_t old_second_offset;
     /* history that it began when it was restarted during the plan; "" */
     char returned_replid[REDIS_ID_SIZE];
-    int64_t old_offset;                              /* how far it was known to be; -1 unknown */
-    char target[REDIS_ADDRESS_SIZE];                 /* who becomes master; "" not chosen yet */
-    char wanted[REDIS_ADDRESS_SIZE];                 /* whom the request asked for; "" any */
+    int64_t old_offset;                              /* its last known offset; -1 unknown */
+    char target[REDIS_ADDRESS_SIZE];                 /* the next master; "" not chosen yet */
+    char wanted[REDIS_ADDRESS_SIZE];                 /* the server that the request names; "" any */
     char tried[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE]; /* were chosen and failed */
     size_t tried_count;
-    char fenced[32]; /* "", "refused", "method", "lease", "forced": what says that it stopped */
+    char
+        fenced[32]; /* what shows that it has stopped: "", "refused", "method", "lease", "forced" */
     char request[REDIS_NAME_SIZE]; /* name of the request it answers; "" */
-    bool force;                    /* the operator takes the loss: unfenced, unreachable, behind */
+    bool force;                    /* the operator accepts a loss: unfenced, unreachable, behind */
     int64_t started_ms;
 };
 
@@ -92,7 +92,7 @@ enum redis_request_kind {
     REDIS_REQUEST_FAILOVER,
     REDIS_REQUEST_PAUSE,
     REDIS_REQUEST_RESUME,
-    REDIS_REQUEST_FORGET, /* a node is no more: not listed as unavailable until it answers again */
+    REDIS_REQUEST_FORGET, /* a server is gone: it is not listed as unavailable until it answers again */
 };
 
 /* `requests/req-<seq>` */
@@ -102,7 +102,7 @@ struct redis_request {
     char target[REDIS_ADDRESS_SIZE]; /* "" any */
     bool force;
     int64_t timeout_ms;       /* of the hand-over; 0: the configured one */
-    char id[REDIS_NAME_SIZE]; /* the asker's own */
+    char id[REDIS_NAME_SIZE]; /* chosen by the client */
     char by[REDIS_NAME_SIZE]; /* who asked */
     int64_t expires_ms;       /* not carried out after this; 0 never expires */
 };
@@ -126,7 +126,7 @@ struct redis_report_node {
     char replid2[REDIS_ID_SIZE];
     char master[REDIS_ADDRESS_SIZE];
     int64_t second_offset, offset; /* -1 unknown */
-    int64_t age_ms;                /* of these facts when the report was made; -1 there are none */
+    int64_t age_ms;                /* age of these facts in the report; -1: there are none */
     int64_t link_down_ms;          /* -1 */
     int64_t latency_us;            /* -1 */
     int priority, failures;
@@ -137,7 +137,7 @@ struct redis_report {
     char id[REDIS_NAME_SIZE];
     char incarnation[REDIS_NAME_SIZE]; /* of the manager's process */
     uint64_t seq;                      /* grows with every report */
-    int managers;                      /* as it is configured: a difference is an error to show */
+    int managers; /* as configured; a difference between managers is reported */
     int64_t period_ms;
     size_t node_count;
     struct redis_report_node nodes[REDIS_NODES_MAX];
@@ -168,15 +168,15 @@ extern const struct record_table REDIS_CONFIG;  /* struct redis_config: ROOT/con
 /* A request with the name of its znode. 0 or CONCLAVE_ECORRUPT. */
 int redis_request_read(const void *json, size_t len, const char *name, struct redis_request *ret);
 
-/* The gem's `nodes`, {"master":"h:p"|null,"slaves":[...],"unavailable":[...]}: written from what redis_gem_nodes_of
- * makes of `current`, which has no master while none serves. */
+/* The gem's `nodes`: {"master":"h:p"|null,"slaves":[...],"unavailable":[...]}, written from the result of
+ * redis_gem_nodes_of, which has no master while none serves. */
 extern const struct record_table REDIS_GEM_NODES;
 struct redis_current redis_gem_nodes_of(const struct redis_current *current);
-/* The gem's `manual_failover`: "host:port", or "ANY_SLAVE" for any. False when it is empty: the gem makes the node first, and
- * says whom it wants by a second write; *ret is then untouched. */
+/* The gem's `manual_failover`: "host:port", or "ANY_SLAVE" for any. False if it is empty, *ret is untouched: the gem
+ * creates the node first and names the server by a second write. */
 bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret);
 
-/* A report of these nodes (config->node_count of them). */
+/* Fills in a report of these nodes, config->node_count of them. */
 void redis_report_make(struct redis_report *ret, const struct redis_config *config,
                        const struct redis_node *nodes, int64_t now_ms);
 

@@ -1,14 +1,15 @@
-/* Reading INFO line by line: a table of fields, and the two that have a form of their own. */
+/* Reads INFO line by line by a table of its fields. */
 #include "redis/records/redis_info.h"
 
 #include <conclave/error.h>
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines that one field alone cannot settle. */
+/* The facts so far, and lines from which facts are concluded at the end. */
 struct info_reading {
     struct redis_facts facts;
     char host[REDIS_HOST_SIZE]; /* master_host */
@@ -35,7 +36,7 @@ static bool text_starts(struct info_text t, const char *word)
     return t.len >= len && memcmp(t.at, word, len) == 0;
 }
 
-/* -1: no number that is 0 or more (-1 itself included, which says "none" in INFO). */
+/* A number of 0 or more, or -1 (which means "none" in INFO). */
 static int64_t number_of(struct info_text t)
 {
     int64_t n = 0;
@@ -165,7 +166,7 @@ static void read_database(void *to, struct info_text value)
     }
 }
 
-/* Readers of one value: what has not the form that they expect changes nothing, or means unknown. */
+/* Readers of one value. A malformed value changes nothing, or means unknown. */
 
 static void read_role(void *to, struct info_text value)
 {
@@ -192,7 +193,7 @@ static void read_up(void *to, struct info_text value)
     *(bool *)to = text_is(value, "up");
 }
 
-/* Set by any of the fields that share it. */
+/* True if one of the fields that share it is 1. */
 static void read_flag(void *to, struct info_text value)
 {
     *(bool *)to = *(bool *)to || text_is(value, "1");
@@ -252,7 +253,7 @@ static bool row_is_of(const struct info_row *row, struct info_text name)
 static void redis_info_read_line(struct info_reading *r, struct info_text line)
 {
     if (text_starts(line, "# Keyspace")) {
-        r->keyspace = true; /* an empty server has the title only */
+        r->keyspace = true; /* of an empty server there is only the title */
         return;
     }
     const char *colon = memchr(line.at, ':', line.len);
@@ -274,7 +275,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What follows from several lines. */
+/* Facts that follow from several lines. */
 static void conclude(struct info_reading *r)
 {
     struct redis_facts *facts = &r->facts;
@@ -282,8 +283,8 @@ static void conclude(struct info_reading *r)
         if (r->host[0] != '\0' && r->port > 0 && r->port <= 65535) {
             redis_info_address_write(facts->master, r->host, r->port);
         }
-        /* Without a link slave_repl_offset may be gone (a full synchronization has begun) while the data and
-         * their offset are still those of the history; before 4.0 the other one means something else. */
+        /* Without a link slave_repl_offset may be missing (a full synchronization has begun) while the server still has
+         * its data and their offset. Before 4.0 the other field means something else. */
         facts->offset =
             facts->replid[0] == '\0' ? r->replica_offset : larger(r->replica_offset, r->own_offset);
         facts->link_down_ms = r->link_down_s < 0                  ? -1
@@ -293,6 +294,7 @@ static void conclude(struct info_reading *r)
         facts->offset = r->own_offset;
         facts->link_up = false;
     }
+    assert(facts->replica_count <= REDIS_REPLICAS_MAX);
     facts->read_offset = larger(facts->read_offset, facts->offset);
     if (facts->keys < 0 && r->keyspace) {
         facts->keys = 0;
@@ -349,16 +351,16 @@ bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
         return true;
     }
     if (facts->replid2[0] != '\0' && strcmp(facts->replid2, replid) == 0) {
-        return true; /* went on from it */
+        return true; /* it continued this history */
     }
     if (replid2[0] == '\0' || second_offset < 0) {
         return false;
     }
-    /* not yet told of the last change of master: a beginning, as long as it ends before the change */
+    /* it missed the last change of master: a beginning, if it ends before the change */
     if (strcmp(facts->replid, replid2) == 0) {
         return facts->offset < second_offset;
     }
-    /* and one that was promoted at such a point */
+    /* or it was promoted at such a point */
     return strcmp(facts->replid2, replid2) == 0 && facts->second_offset >= 0 &&
            facts->second_offset <= second_offset;
 }

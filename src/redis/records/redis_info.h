@@ -1,9 +1,9 @@
 /*
- * What a Redis server says of itself, read from the text of INFO. Pure.
+ * Reads the facts about a Redis server from the text of INFO. Pure.
  *
- * Takes the texts of Redis 2.8 to 8 and of Valkey: unknown lines are passed over, what is missing keeps the value
- * that says so. Nothing is believed beyond its form: ids that are none are left empty, numbers that are none unknown.
- * Ask for: INFO (all default sections), or at least server, replication, persistence and keyspace.
+ * It reads the texts of Redis 2.8 to 8 and of Valkey. It ignores unknown lines. A missing or malformed value is unknown:
+ * ids are empty, numbers have the value that means unknown. The text must be of INFO (all default sections), or at least
+ * of the sections server, replication, persistence and keyspace.
  */
 #ifndef REDIS_RECORDS_REDIS_INFO_H
 #define REDIS_RECORDS_REDIS_INFO_H
@@ -31,15 +31,15 @@ struct redis_facts {
     char replid[REDIS_ID_SIZE];  /* "" before 4.0 */
     char replid2[REDIS_ID_SIZE]; /* "" for none (all zeros) */
     int64_t second_offset;       /* first offset that is not of replid2; -1 none */
-    int64_t offset;      /* how far its data are: a master's own, a replica's applied; -1 unknown */
-    int64_t read_offset; /* a replica's received ones; offset where it does not say */
-    int priority;        /* 0: never to be promoted; 100 when it does not say */
+    int64_t offset;              /* a master's own, a replica's applied one; -1 unknown */
+    int64_t read_offset;         /* the one that a replica has received; else the same as offset */
+    int priority;                /* 0: never promote it; 100 if unknown */
     char master[REDIS_ADDRESS_SIZE]; /* a replica's master; "" */
     bool link_up;                    /* a replica's link to it */
-    int64_t link_down_ms;            /* since when it is down; -1 unknown or never was up */
+    int64_t link_down_ms;            /* how long it has been down; -1 unknown, or it never was up */
     bool sync_in_progress;           /* a full synchronization is under way */
-    bool loading;                    /* its data are not there yet */
-    enum redis_handover handover;    /* FAILOVER that was asked of this master */
+    bool loading;                    /* it still loads its data */
+    enum redis_handover handover;    /* state of a FAILOVER command of this master */
     int version;          /* 70015 for 7.0.15; 0 unknown. Valkey's redis_version counts */
     int64_t keys;         /* of all databases; -1 unknown (no keyspace section) */
     int good_replicas;    /* replicas within min-replicas-max-lag; -1: the two settings are off */
@@ -47,12 +47,11 @@ struct redis_facts {
     struct redis_replica replicas[REDIS_REPLICAS_MAX];
 };
 
-/* Reads text (len bytes, not NUL-terminated). 0; CONCLAVE_ECORRUPT: there is no role in it (an error, a proxy, a
- * Sentinel), *ret is then untouched. */
+/* Reads len bytes. 0; CONCLAVE_ECORRUPT: there is no role in it (an error, a proxy, a Sentinel), *ret is untouched. */
 int redis_facts_read(const char *text, size_t len, struct redis_facts *ret);
 
-/* Whether the data of `facts` are of the history (replid, replid2 up to second_offset): the same history, a
- * beginning of it, or one that went on from either. Without ids (before 4.0): false. */
+/* Whether the data of `facts` belong to a history (replid, replid2 up to second_offset): the same one, a beginning of it,
+ * or a continuation of either. False without ids (before 4.0). */
 bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
                             const char *replid2, int64_t second_offset);
 

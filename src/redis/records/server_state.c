@@ -1,4 +1,4 @@
-/* The state of one server in the eyes of one manager. */
+/* Counts the results of probes, and derives the state of a server. */
 #include "redis/records/server_state.h"
 
 #include <assert.h>
@@ -27,6 +27,7 @@ bool redis_probe_answers(enum redis_probe probe)
 
 const char *redis_probe_name(enum redis_probe probe)
 {
+    assert((size_t)probe < sizeof probes / sizeof probes[0]);
     return probes[probe].name;
 }
 
@@ -91,7 +92,7 @@ static enum redis_node_state after_failure(struct redis_node *node,
     return node->state == REDIS_NODE_DOWN || down ? REDIS_NODE_DOWN : REDIS_NODE_SUSPECT;
 }
 
-/* It answers, and cannot serve. */
+/* It answers, but cannot serve. */
 static enum redis_node_state after_busy(struct redis_node *node, const struct redis_config *config,
                                         enum redis_node_state state, int64_t now_ms)
 {

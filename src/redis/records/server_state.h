@@ -1,21 +1,21 @@
 /*
- * What one manager thinks of one server: results of probes in; up, suspect, down or something else out. Pure.
+ * The state of one server, as one manager sees it: results of probes in; up, suspect, down or another state out. Pure.
  *
  *            failure                 max_failures in a row and min_down_ms
  *   up ----------------> suspect ----------------------------------------> down
  *    ^ <-- success ---------'                                               |
  *    '----------------------------- min_successes in a row -----------------'
- *   loading, busy, noauth: it answers, and is neither; a success or failures lead out of them. What lasts longer
- *   than busy_down_ms (not noauth) counts as failing.
+ *   loading, busy, noauth: it answers, but is neither up nor down; a success or failures end this. loading and busy
+ *   count as failing after busy_down_ms.
  *
- * A cut connection counts as one failure: probe again at once. A refused one says that no process listens there.
+ * A cut connection counts as one failure: probe again at once. A refused one shows that no process listens there.
  */
 #ifndef REDIS_RECORDS_SERVER_STATE_H
 #define REDIS_RECORDS_SERVER_STATE_H
 
 #include "redis/records/redis_info.h"
 
-/* How a probe (PING or INFO) ended. X(name, text, answers: a process is there and spoke) */
+/* How a probe (PING or INFO) ended. X(name, text, answers: a process is there and answered) */
 #define REDIS_PROBE_MAP(X)                                                                         \
     X(NONE, "none", false) /* not probed yet */                                                    \
     X(OK, "ok", true)                                                                              \
@@ -27,7 +27,7 @@
     X(ERROR, "error", true)      /* any other error, or no INFO of a Redis server */               \
     X(REFUSED, "refused", false) /* ECONNREFUSED */                                                \
     X(TIMEOUT, "timeout", false) /* not in time */                                                 \
-    X(CUT, "cut", false)         /* FIN or RST on a connection that stood */                       \
+    X(CUT, "cut", false)         /* FIN or RST on an open connection */                            \
     X(UNREACHABLE, "unreachable", false) /* no route, no such name, TLS refused */
 
 enum redis_probe {
@@ -50,13 +50,13 @@ enum redis_node_state {
 
 struct redis_node {
     enum redis_node_state state;
-    int64_t state_ms;         /* when it became that */
+    int64_t state_ms;         /* when the state began */
     enum redis_probe probe;   /* how the last probe ended */
     int64_t probe_ms;         /* when that probe was SENT; -1 never */
     int64_t answered_ms;      /* when the last probe that was answered at all was sent; -1 never */
     int64_t refused_ms;       /* when the last probe that was refused was sent; -1 never */
     int64_t failing_ms;       /* when the first of the consecutive failures was seen; -1 none */
-    int64_t busy_ms;          /* since when it is loading or busy; -1 it is not */
+    int64_t busy_ms;          /* when loading or busy began; -1 it is neither */
     int failures;             /* consecutive */
     int successes;            /* consecutive */
     int64_t latency_us;       /* of the last good probe; -1 none */
@@ -67,8 +67,8 @@ struct redis_node {
 
 void redis_node_init(struct redis_node *node);
 
-/* A probe that was sent at sent_ms ended now. facts: what INFO said, or NULL (not OK, or a PING only). True when
- * the state changed. Results that were overtaken (sent before the last one kept) are passed over. */
+/* A probe that was sent at sent_ms has ended now. facts: from INFO, or NULL (not OK, or only a PING). True if the state
+ * changed. Ignores probes that were sent before the last one that counts. */
 bool redis_node_probed(struct redis_node *node, const struct redis_config *config,
                        enum redis_probe probe, const struct redis_facts *facts, int64_t sent_ms,
                        int64_t now_ms);
