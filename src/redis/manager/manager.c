@@ -117,28 +117,22 @@ static void manager_check_ready(struct redis_manager *m)
 static void tell_node(struct redis_manager *m, int place, const char *why)
 {
     const struct redis_node *node = &redis_monitor_nodes(m->monitor)[place];
+    const char *probe = redis_probe_name(node->probe);
     const char *comma = why[0] != '\0' ? ": " : "";
-    switch (node->state) {
-    case REDIS_NODE_UP:
+    if (node->state == REDIS_NODE_UP) {
         manager_tell(m, "node-up", place, "answers, %s", redis_role_name(node->facts.role));
-        break;
-    case REDIS_NODE_SUSPECT:
-        manager_tell(m, "node-suspect", place, "%s%s%s; asked again soon",
-                     redis_probe_name(node->probe), comma, why);
-        break;
-    case REDIS_NODE_DOWN:
-        manager_tell(m, "node-down", place, "%s%s%s, %d times in a row; reported as down",
-                     redis_probe_name(node->probe), comma, why, node->failures);
-        break;
-    case REDIS_NODE_NOAUTH:
+    } else if (node->state == REDIS_NODE_SUSPECT) {
+        manager_tell(m, "node-suspect", place, "%s%s%s; asked again soon", probe, comma, why);
+    } else if (node->state == REDIS_NODE_DOWN) {
+        manager_tell(m, "node-down", place, "%s%s%s, %d times in a row; reported as down", probe,
+                     comma, why, node->failures);
+    } else if (node->state == REDIS_NODE_NOAUTH) {
         manager_tell(m, "node-noauth", place,
                      "refuses our credentials%s%s; mend --redis-user and --redis-password-file",
                      comma, why);
-        break;
-    default:
+    } else {
         manager_tell(m, "node-not-serving", place, "%s%s%s", redis_node_state_name(node->state),
                      comma, why);
-        break;
     }
 }
 

@@ -36,27 +36,23 @@ struct redis_monitor {
     void *closed_ctx;
 };
 
-/* Work for the leader: one refresh, or one list of commands. */
-struct errand {
-    struct redis_monitor *monitor;
-    int left; /* INFOs under way */
-    void (*refreshed)(void *ctx);
-    bool (*may_act)(void *ctx);
-    void (*done)(void *ctx, const struct redis_outcome *outcome);
-    void *ctx;
-    int node;
-    enum redis_role role;
-    char run_id[REDIS_ID_SIZE];
-    struct redis_outcome outcome;
-    size_t at;
-    size_t count;
-    struct redis_command list[REDIS_COMMANDS_MAX];
-};
-
 /* One INFO of an errand. */
 struct monitor_look {
     struct errand *errand;
     struct eye *eye;
+};
+
+/* Work for the leader: one refresh, or one list of commands. */
+struct errand {
+    struct redis_monitor *monitor;
+    void (*refreshed)(void *ctx); /* NULL: commands */
+    struct redis_orders orders;   /* the commands; ctx of both */
+    struct redis_command list[REDIS_COMMANDS_MAX];
+    char run_id[REDIS_ID_SIZE];
+    size_t at; /* the next command */
+    struct redis_outcome outcome;
+    int left; /* INFOs under way */
+    struct monitor_look looks[REDIS_NODES_MAX];
 };
 
 static void eye_probe(struct eye *e);
@@ -187,34 +183,33 @@ static void on_cut(void *ctx, enum redis_probe why, const char *text)
 
 static void errand_end(struct errand *errand)
 {
-    void (*refreshed)(void *) = errand->refreshed;
-    void (*done)(void *, const struct redis_outcome *) = errand->done;
-    struct redis_outcome outcome = errand->outcome;
-    void *ctx = errand->ctx;
-    bool closing = errand->monitor->closing;
     assert(errand->left == 0);
-    assert((refreshed == NULL) != (done == NULL));
+    assert((errand->refreshed == NULL) != (errand->orders.done == NULL));
+    if (!errand->monitor->closing && errand->refreshed != NULL) {
+        errand->refreshed(errand->orders.ctx);
+    } else if (!errand->monitor->closing) {
+        errand->orders.done(errand->orders.ctx, &errand->outcome);
+    }
     free(errand);
-    if (closing) {
-        return;
-    }
-    if (refreshed != NULL) {
-        refreshed(ctx);
-    } else {
-        done(ctx, &outcome);
-    }
+}
+
+/* No further command is sent. */
+static void errand_fail(struct errand *errand, const char *text)
+{
+    errand->outcome = (struct redis_outcome){.failed = (int)errand->at};
+    snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
+             (int)sizeof errand->outcome.text - 1, text);
+    errand->at = errand->orders.count;
 }
 
 static void on_look(void *ctx, const struct redis_answer *answer)
 {
     struct monitor_look *look = ctx;
     struct errand *errand = look->errand;
-    struct eye *e = look->eye;
-    free(look);
-    if (!e->monitor->closing) {
-        eye_take(e, answer);
-        if (!e->probing) {
-            eye_arm(e);
+    if (!errand->monitor->closing) {
+        eye_take(look->eye, answer);
+        if (!look->eye->probing) {
+            eye_arm(look->eye);
         }
     }
     assert(errand->left > 0);
@@ -224,18 +219,11 @@ static void on_look(void *ctx, const struct redis_answer *answer)
 }
 
 /* INFO for an errand. A server that cannot be asked for want of memory is left out: its facts stay old. */
-static void errand_look(struct errand *errand, struct eye *e)
+static void errand_look(struct errand *errand, int node)
 {
-    struct monitor_look *look = malloc(sizeof *look);
-    if (look == NULL) {
-        return;
-    }
-    *look = (struct monitor_look){.errand = errand, .eye = e};
-    if (eye_ask(e, on_look, look) == 0) {
-        errand->left++;
-    } else {
-        free(look);
-    }
+    struct monitor_look *look = &errand->looks[node];
+    *look = (struct monitor_look){.errand = errand, .eye = &errand->monitor->eyes[node]};
+    errand->left += eye_ask(look->eye, on_look, look) == 0;
 }
 
 int redis_monitor_refresh(struct redis_monitor *monitor, uint32_t nodes, void (*done)(void *ctx),
@@ -247,10 +235,10 @@ int redis_monitor_refresh(struct redis_monitor *monitor, uint32_t nodes, void (*
     }
     errand->monitor = monitor;
     errand->refreshed = done;
-    errand->ctx = ctx;
+    errand->orders.ctx = ctx;
     for (size_t i = 0; i < monitor->config->node_count; i++) {
         if ((nodes & (UINT32_C(1) << i)) != 0) {
-            errand_look(errand, &monitor->eyes[i]);
+            errand_look(errand, (int)i);
         }
     }
     if (errand->left == 0) {
@@ -265,23 +253,20 @@ static void errand_go_on(struct errand *errand);
 static void on_command(void *ctx, const struct redis_answer *answer)
 {
     struct errand *errand = ctx;
-    const struct redis_command *command = &errand->list[errand->at];
     bool failed = answer->outcome != REDIS_PROBE_OK;
-    bool tolerated = command->optional && redis_probe_answers(answer->outcome);
+    bool tolerated = errand->list[errand->at].optional && redis_probe_answers(answer->outcome);
     if (errand->monitor->closing) {
         free(errand);
         return;
     }
     if (failed && !tolerated) {
-        errand->outcome.ok = false;
-        errand->outcome.failed = (int)errand->at;
-        errand->at = errand->count;
+        errand_fail(errand, answer->text);
     } else {
         errand->at++;
-    }
-    if (answer->text[0] != '\0' && (!failed || !tolerated)) {
-        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
-                 (int)sizeof errand->outcome.text - 1, answer->text);
+        if (answer->text[0] != '\0' && !failed) {
+            snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
+                     (int)sizeof errand->outcome.text - 1, answer->text);
+        }
     }
     errand_go_on(errand);
 }
@@ -294,23 +279,21 @@ static int errand_send(struct errand *errand)
     for (int i = 0; i < command->argc; i++) {
         argv[i] = command->argv[i];
     }
-    return redis_link_send(errand->monitor->eyes[errand->node].probe, command->argc, argv,
+    return redis_link_send(errand->monitor->eyes[errand->orders.node].probe, command->argc, argv,
                            errand->monitor->config->op_timeout_ms, on_command, errand);
 }
 
 /* The next command, or the INFO at the end. The lease is checked again: answers take time. */
 static void errand_go_on(struct errand *errand)
 {
-    if (errand->at < errand->count) {
-        bool may = errand->may_act(errand->ctx);
+    if (errand->at < errand->orders.count) {
+        bool may = errand->orders.may_act(errand->orders.ctx);
         if (may && errand_send(errand) == 0) {
             return;
         }
-        errand->outcome = (struct redis_outcome){.failed = (int)errand->at};
-        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%s",
-                 may ? "out of memory" : "the lease is over");
+        errand_fail(errand, may ? "out of memory" : "the lease is over");
     }
-    errand_look(errand, &errand->monitor->eyes[errand->node]);
+    errand_look(errand, errand->orders.node);
     if (errand->left == 0) {
         errand_end(errand);
     }
@@ -319,33 +302,28 @@ static void errand_go_on(struct errand *errand)
 /* Why this server gets no commands; NULL: it gets them. */
 static const char *errand_stranger(const struct errand *errand, const struct redis_answer *answer)
 {
-    const struct redis_facts *facts = &errand->monitor->nodes[errand->node].facts;
+    const struct redis_facts *facts = &errand->monitor->nodes[errand->orders.node].facts;
     if (answer->outcome != REDIS_PROBE_OK) {
         return answer->text;
     }
     if (strcmp(facts->run_id, errand->run_id) != 0) {
         return "it was restarted meanwhile";
     }
-    return facts->role != errand->role ? "its role has changed meanwhile" : NULL;
+    return facts->role != errand->orders.role ? "its role has changed meanwhile" : NULL;
 }
 
 /* INFO comes first: since the facts were read, the process may have been restarted or changed its role. */
 static void on_asked_who(void *ctx, const struct redis_answer *answer)
 {
     struct errand *errand = ctx;
-    struct eye *e = &errand->monitor->eyes[errand->node];
     if (errand->monitor->closing) {
         free(errand);
         return;
     }
-    eye_take(e, answer);
+    eye_take(&errand->monitor->eyes[errand->orders.node], answer);
     const char *stranger = errand_stranger(errand, answer);
     if (stranger != NULL) {
-        errand->outcome.ok = false;
-        errand->outcome.failed = 0;
-        errand->at = errand->count;
-        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
-                 (int)sizeof errand->outcome.text - 1, stranger);
+        errand_fail(errand, stranger);
     }
     errand_go_on(errand);
 }
@@ -356,19 +334,14 @@ int redis_monitor_command(struct redis_monitor *monitor, const struct redis_orde
     if (errand == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    errand->monitor = monitor;
-    errand->may_act = orders->may_act;
-    errand->done = orders->done;
-    errand->ctx = orders->ctx;
-    errand->node = orders->node;
-    errand->role = orders->role;
-    errand->outcome = (struct redis_outcome){.ok = true, .failed = -1};
     assert(orders->count > 0 && orders->count <= REDIS_COMMANDS_MAX);
-    errand->count = orders->count;
+    errand->monitor = monitor;
+    errand->orders = *orders;
+    errand->outcome = (struct redis_outcome){.ok = true, .failed = -1};
     memcpy(errand->list, orders->list, orders->count * sizeof *orders->list);
     snprintf(errand->run_id, sizeof errand->run_id, "%s", orders->run_id);
-    struct eye *e = &monitor->eyes[orders->node];
-    int rc = errand->run_id[0] != '\0' ? eye_ask(e, on_asked_who, errand) : errand_send(errand);
+    int rc = errand->run_id[0] != '\0' ? eye_ask(&monitor->eyes[orders->node], on_asked_who, errand)
+                                       : errand_send(errand);
     if (rc != 0) {
         free(errand);
     }

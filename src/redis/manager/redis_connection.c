@@ -482,15 +482,20 @@ static void wire_set_limits(struct wire *w, int64_t silence_ms)
     if (uv_fileno((const uv_handle_t *)stream_handle(w->stream), &fd) != 0) {
         return;
     }
-    unsigned user = (unsigned)silence_ms;
-    int on = 1;
     int interval = (int)(silence_ms / 3000) + 1;
-    int count = 3;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user, sizeof user);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &interval, sizeof interval);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, (int)silence_ms},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, interval},
+        {IPPROTO_TCP, TCP_KEEPINTVL, interval},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof options[i].value);
+    }
 }
 
 static void wire_on_connected(void *ctx, struct stream *stream, int error)
