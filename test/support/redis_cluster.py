@@ -288,9 +288,10 @@ class Cluster:
         with open(os.path.join(self.folder.name, str(node.port)), "w", encoding="ascii") as file:
             file.write(str(node.process.pid))
 
-    def forget_pid(self, node):
-        """The method confirms, but kills nothing: as if the power of the host were off, nobody refuses a connection."""
+    def hang_for_ever(self, node):
+        """The fencing method confirms its death without killing it: a refused connection could show that first."""
         os.remove(os.path.join(self.folder.name, str(node.port)))
+        node.freeze()
 
     def fenced(self):
         """Addresses the fencing command was run for."""

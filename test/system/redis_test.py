@@ -596,9 +596,7 @@ def stopped_at(step, death, fault):
         for writer in writers:
             writer.wait_acks(20)
         if step == "fenced":
-            # It hangs, and the method ends no process: a refused connection would show its death before the method does.
-            cluster.forget_pid(first)
-            first.freeze()
+            cluster.hang_for_ever(first)
         elif fault == "kill":
             first.kill()
         else:

@@ -214,7 +214,7 @@ static const char *master_read(const json_t *object, struct conclave_redis_view 
     return NULL;
 }
 
-static const char *record_read(enum conclave_redis_layout layout, const json_t *object,
+static const char *layout_read(enum conclave_redis_layout layout, const json_t *object,
                                struct conclave_redis_view *view, char host[HOST_MAX + 1])
 {
     if (!json_is_object(object)) {
@@ -239,7 +239,7 @@ int redis_view_read(enum conclave_redis_layout layout, const void *data, size_t 
     const char *const *unavailable = NULL;
     char host[HOST_MAX + 1];
     json_t *object = len == 0 ? NULL : json_loadb(data, len, JSON_REJECT_DUPLICATES, NULL);
-    const char *wrong = record_read(layout, object, &view, host);
+    const char *wrong = layout_read(layout, object, &view, host);
     int error = 0;
     if (wrong == NULL) {
         error = texts_of(object, native ? "replicas" : "slaves", &replicas, &view.replica_count);

@@ -46,9 +46,9 @@ static int read_node(const struct redis_cli *cli, struct conclave_client *client
 }
 
 /* A record below root. *ret_there: there is such a node. */
-static int read_record(const struct redis_cli *cli, struct conclave_client *client,
-                       const char *below, const struct record_table *table, void *record,
-                       bool *ret_there)
+static int status_read_record(const struct redis_cli *cli, struct conclave_client *client,
+                              const char *below, const struct record_table *table, void *record,
+                              bool *ret_there)
 {
     struct conclave_reply *reply;
     int error = read_node(cli, client, below, &reply);
@@ -63,9 +63,10 @@ static int read_record(const struct redis_cli *cli, struct conclave_client *clie
 static int read_records(const struct redis_cli *cli, struct cluster_picture *p)
 {
     int error =
-        read_record(cli, p->client, "current", &REDIS_CURRENT, &p->current, &p->has_current);
-    return error != 0 ? error
-                      : read_record(cli, p->client, "plan", &REDIS_PLAN, &p->plan, &p->has_plan);
+        status_read_record(cli, p->client, "current", &REDIS_CURRENT, &p->current, &p->has_current);
+    return error != 0
+               ? error
+               : status_read_record(cli, p->client, "plan", &REDIS_PLAN, &p->plan, &p->has_plan);
 }
 
 static int read_managers(const struct redis_cli *cli, struct cluster_picture *p)
@@ -121,8 +122,8 @@ static int read_events(const struct redis_cli *cli, struct cluster_picture *p)
             snprintf(below, sizeof below, "events/%.200s", names[i]);
             /* An event that was deleted meanwhile, or cannot be read, is left out. */
             assert(p->event_count < wanted);
-            p->event_count += read_record(cli, p->client, below, &REDIS_EVENT,
-                                          &p->events[p->event_count], &there) == 0 &&
+            p->event_count += status_read_record(cli, p->client, below, &REDIS_EVENT,
+                                                 &p->events[p->event_count], &there) == 0 &&
                               there;
         }
     }
