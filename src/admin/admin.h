@@ -11,7 +11,7 @@
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
 
-#include "admin/answers/admin_options.h"
+#include "daemon/admin_options.h"
 #include "daemon/server.h"
 
 struct admin;

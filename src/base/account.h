@@ -38,7 +38,12 @@ static inline void account_init(struct account *a, struct account *above)
 }
 
 /* Nothing may be left in it. */
-void account_finish(const struct account *a);
+static inline void account_finish(const struct account *a)
+{
+    for (int use = 0; use < ACCOUNT_USES; use++) {
+        assert(a->bytes[use] == 0 && a->charges[use] == 0);
+    }
+}
 
 /* One more block. `a` may be NULL: nobody counts. */
 static inline void account_charge(struct account *a, enum account_use use, size_t bytes)

@@ -1,9 +1,12 @@
+#define _GNU_SOURCE /* vasprintf */
 #include "base/buf.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -14,6 +17,14 @@ void buf_finish(struct buf *b)
 {
     free(b->data);
     buf_init(b, b->max);
+}
+
+void buf_wipe(struct buf *b)
+{
+    if (b->data != NULL) {
+        explicit_bzero(b->data, b->cap);
+    }
+    buf_finish(b);
 }
 
 void buf_reset(struct buf *b)
@@ -110,4 +121,65 @@ uint8_t *buf_take(struct buf *b, size_t *ret_len)
     *ret_len = b->len;
     buf_init(b, b->max);
     return data;
+}
+
+bool array_grow(void *items, size_t *cap, size_t size)
+{
+    enum { FIRST = 8 };
+    void *block;
+    memcpy(&block, items, sizeof block); /* whatever it points to */
+    size_t more = *cap == 0 ? FIRST : 2 * *cap;
+    void *grown = more > SIZE_MAX / 2 / size ? NULL : realloc(block, more * size);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(items, &grown, sizeof grown);
+    *cap = more;
+    return true;
+}
+
+int text_replace(char **field, const char *value)
+{
+    char *copy = strdup(value);
+    if (copy == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+void text_wipe(char **field)
+{
+    if (*field != NULL) {
+        explicit_bzero(*field, strlen(*field));
+        free(*field);
+        *field = NULL;
+    }
+}
+
+int text_fail(char **ret_text, int rc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(ret_text, fmt, ap) < 0) {
+        *ret_text = NULL;
+    }
+    va_end(ap);
+    return rc;
+}
+
+bool fd_write_all(int fd, struct slice bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t n = write(fd, bytes.data, bytes.len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        bytes = slice_make(bytes.data + n, bytes.len - (size_t)n);
+    }
+    return true;
 }

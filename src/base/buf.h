@@ -1,7 +1,7 @@
 /*
  * A growing run of bytes that its holder owns, with an upper bound. Appending never leaves half a
  * value: it either appends all or fails and changes nothing but a sticky `failed` mark, so that a
- * chain of appends needs one check at its end (buf_ok).
+ * chain of appends needs one check at its end (buf_ok). Behind it, what strings need.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -28,6 +28,9 @@ void buf_init(struct buf *b, size_t max);
 
 /* Frees the block; the buf is empty and usable again afterwards. */
 void buf_finish(struct buf *b);
+
+/* The same for secrets: the block is overwritten first. */
+void buf_wipe(struct buf *b);
 
 /* Length 0 and mark cleared, block kept. */
 void buf_reset(struct buf *b);
@@ -108,5 +111,31 @@ static inline struct slice buf_slice(const struct buf *b)
 {
     return slice_make(b->data != NULL ? (const void *)b->data : (const void *)"", b->len);
 }
+
+/* Arrays on the heap */
+
+/* As array_room, where there is none. */
+bool array_grow(void *items, size_t *cap, size_t size);
+
+/* Makes room for one more item: *items, a pointer to any type, has *cap items of `size` bytes, of which count are in use.
+ * False when memory is out: both stay as they are. */
+static inline bool array_room(void *items, size_t count, size_t *cap, size_t size)
+{
+    return count < *cap || array_grow(items, cap, size);
+}
+
+/* Strings on the heap */
+
+/* Replaces *field by a copy of value and frees what it was. 0, or CONCLAVE_ENOMEM: *field stays. */
+int text_replace(char **field, const char *value) CONCLAVE_MUST_USE;
+
+/* Overwrites the string and frees it; *field is NULL then. Takes NULL in it. */
+void text_wipe(char **field);
+
+/* *ret_text: the formatted text, on the heap; NULL when memory is out. Returns rc. */
+int text_fail(char **ret_text, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Writes all bytes to the descriptor. False with errno. */
+bool fd_write_all(int fd, struct slice bytes) CONCLAVE_MUST_USE;
 
 #endif

@@ -197,7 +197,7 @@ void json_uint(struct json *j, uint64_t value)
     buf_printf(&j->out, "%" PRIu64, value);
 }
 
-void json_real(struct json *j, double value, int digits)
+void real_append(struct buf *out, double value, int digits)
 {
     char text[64];
     int len = snprintf(text, sizeof text, "%.*f", digits, value);
@@ -205,8 +205,13 @@ void json_real(struct json *j, double value, int digits)
     while (text[len - 1] == '0' && text[len - 2] != '.') {
         text[--len] = '\0';
     }
+    buf_append_str(out, text);
+}
+
+void json_real(struct json *j, double value, int digits)
+{
     value_begins(j);
-    buf_append_str(&j->out, text);
+    real_append(&j->out, value, digits);
 }
 
 void json_bool(struct json *j, bool value)

@@ -63,6 +63,9 @@ void json_ready(struct json *j, struct slice value);
 /* With at least one and at most `digits` (1 to 9) decimal places: "0.0", "1.25". */
 void json_real(struct json *j, double value, int digits);
 
+/* Appends the same without JSON around it. */
+void real_append(struct buf *out, double value, int digits);
+
 /* "0x1f": zxids and session ids, which do not fit the number of many readers. */
 void json_hex(struct json *j, int64_t value);
 

@@ -16,17 +16,6 @@ void log_set_level(enum log_level level)
     log_min = level;
 }
 
-bool log_level_parse(const char *name, enum log_level *ret_level)
-{
-    for (size_t i = 0; i < sizeof log_names / sizeof log_names[0]; i++) {
-        if (strcmp(name, log_names[i]) == 0) {
-            *ret_level = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 void log_line(enum log_level level, const char *room, const char *event, const char *fmt, ...)
 {
     if (level < log_min) {

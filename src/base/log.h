@@ -19,9 +19,6 @@ enum log_level {
 /* Lines below this level are dropped. Default LOG_INFO. */
 void log_set_level(enum log_level level);
 
-/* Level by name ("debug", "info", "warn", "error"); false when there is none of that name. */
-bool log_level_parse(const char *name, enum log_level *ret_level);
-
 /* Writes one line to stderr. `event` is a short fixed text, fmt gives key=value pairs. */
 void log_line(enum log_level level, const char *room, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

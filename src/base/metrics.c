@@ -37,11 +37,6 @@ void summary_add_many(struct summary *s, uint64_t value, uint64_t n)
     s->buckets[bucket_of(value)] += n;
 }
 
-void summary_reset(struct summary *s)
-{
-    memset(s, 0, sizeof *s);
-}
-
 uint64_t summary_quantile(const struct summary *s, double q)
 {
     double share = q * (double)s->count;

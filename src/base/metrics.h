@@ -35,8 +35,6 @@ static inline void summary_add(struct summary *s, uint64_t value)
     summary_add_many(s, value, 1);
 }
 
-void summary_reset(struct summary *s);
-
 /* The value that a share of q (0 to 1) of all values does not exceed; 0 when there is none. */
 uint64_t summary_quantile(const struct summary *s, double q);
 

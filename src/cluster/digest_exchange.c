@@ -8,14 +8,10 @@ static void tell_all(struct ensemble *e, uint64_t index, uint64_t digest)
 {
     for (size_t i = 0; i < e->n_others; i++) {
         struct buf message;
-        buf_init(&message, 0);
-        buf_append_u8(&message, ENSEMBLE_DIGEST);
+        ensemble_message_begin(&message, ENSEMBLE_DIGEST);
         buf_append_i64(&message, (int64_t)index);
         buf_append_i64(&message, (int64_t)digest);
-        if (buf_ok(&message)) {
-            e->links.send(e->links.ctx, e->others[i], &message);
-        }
-        buf_finish(&message);
+        ensemble_send(e, e->others[i], &message);
     }
 }
 

@@ -24,6 +24,20 @@ struct unapplied {
     struct buf bytes;
 };
 
+void ensemble_send(struct ensemble *e, uint64_t to, struct buf *message_take)
+{
+    if (buf_ok(message_take)) {
+        e->links.send(e->links.ctx, to, message_take);
+    }
+    buf_finish(message_take);
+}
+
+void ensemble_message_begin(struct buf *message, enum ensemble_message_kind kind)
+{
+    buf_init(message, 0);
+    buf_append_u8(message, (uint8_t)kind);
+}
+
 static void drop_unapplied(struct ensemble *e, struct unapplied *u)
 {
     assert(e->stats.unapplied > 0 && e->stats.unapplied_bytes >= u->bytes.len);
@@ -39,6 +53,14 @@ static struct unapplied *oldest(const struct ensemble *e)
     /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     return list_empty(&e->unapplied) ? NULL
                                      : CONTAINER_OF(e->unapplied.next, struct unapplied, node);
+}
+
+static void drop_all_unapplied(struct ensemble *e)
+{
+    struct unapplied *u;
+    while ((u = oldest(e)) != NULL) {
+        drop_unapplied(e, u);
+    }
 }
 
 static void moved(struct ensemble *e)
@@ -67,10 +89,7 @@ void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
 
 void ensemble_finish(struct ensemble *e)
 {
-    struct unapplied *u;
-    while ((u = oldest(e)) != NULL) {
-        drop_unapplied(e, u);
-    }
+    drop_all_unapplied(e);
     assert(e->stats.unapplied == 0 && e->stats.unapplied_bytes == 0);
     session_reports_finish(e);
 }
@@ -237,10 +256,7 @@ static void ensemble_settle(struct ensemble *e, int64_t sequence)
 
 static void forget(struct ensemble *e)
 {
-    struct unapplied *u;
-    while ((u = oldest(e)) != NULL) {
-        drop_unapplied(e, u);
-    }
+    drop_all_unapplied(e);
     service_forget(e->service);
 }
 
@@ -433,12 +449,8 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     struct buf batch;
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
         /* The sender may learn of the election before this leader's log is ready. */
-        buf_init(&batch, 0);
-        buf_append_u8(&batch, ENSEMBLE_LATER);
-        if (buf_ok(&batch)) {
-            e->links.send(e->links.ctx, from, &batch);
-        }
-        buf_finish(&batch);
+        ensemble_message_begin(&batch, ENSEMBLE_LATER);
+        ensemble_send(e, from, &batch);
         return;
     }
     if (batch_open(bytes, &reader) != 0 || reader.header.origin != (int64_t)from) {
@@ -469,19 +481,6 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     }
 }
 
-static void take_later(struct ensemble *e, uint64_t from)
-{
-    if (from == e->leader) {
-        retry_soon(e);
-    }
-}
-
-static void take_left(struct ensemble *e, uint64_t from)
-{
-    e->left = from;
-    e->left_ms = clock_monotonic_ms(e->clock);
-}
-
 bool ensemble_has_left(const struct ensemble *e, uint64_t member)
 {
     return e->left == member &&
@@ -491,22 +490,16 @@ bool ensemble_has_left(const struct ensemble *e, uint64_t member)
 int ensemble_transfer(struct ensemble *e, uint64_t to)
 {
     struct buf message;
-    int rc = 0;
     if (e->replication == NULL || e->leader == 0 || e->leader == to) {
         return e->leader != 0 && e->leader == to ? CONCLAVE_EINVAL : CONCLAVE_EBUSY;
     }
     if (e->role == REPLICATION_LEADER) {
         return replication_transfer(e->replication, to);
     }
-    buf_init(&message, 0);
-    buf_append_u8(&message, ENSEMBLE_TRANSFER);
+    ensemble_message_begin(&message, ENSEMBLE_TRANSFER);
     buf_append_i64(&message, (int64_t)to);
-    if (buf_ok(&message)) {
-        e->links.send(e->links.ctx, e->leader, &message);
-    } else {
-        rc = CONCLAVE_ENOMEM;
-    }
-    buf_finish(&message);
+    int rc = buf_ok(&message) ? 0 : CONCLAVE_ENOMEM;
+    ensemble_send(e, e->leader, &message);
     return rc;
 }
 
@@ -534,7 +527,9 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
         take_batch(e, from, rest);
         break;
     case ENSEMBLE_LATER:
-        take_later(e, from);
+        if (from == e->leader) {
+            retry_soon(e);
+        }
         break;
     case ENSEMBLE_TRANSFER:
         take_transfer(e, rest);
@@ -543,7 +538,8 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
         digest_exchange_take(e, from, rest);
         break;
     case ENSEMBLE_LEFT:
-        take_left(e, from);
+        e->left = from;
+        e->left_ms = clock_monotonic_ms(e->clock);
         break;
     case ENSEMBLE_REPORT:
         session_reports_take(e, from, rest);
@@ -568,12 +564,8 @@ static void leave(struct ensemble *e)
     if (!leaving || e->leader == 0 || map_count(&e->service->by_session) > 0) {
         return;
     }
-    buf_init(&message, 0);
-    buf_append_u8(&message, ENSEMBLE_LEFT);
-    if (buf_ok(&message)) {
-        e->links.send(e->links.ctx, e->leader, &message);
-    }
-    buf_finish(&message);
+    ensemble_message_begin(&message, ENSEMBLE_LEFT);
+    ensemble_send(e, e->leader, &message);
 }
 
 void ensemble_tick(struct ensemble *e)

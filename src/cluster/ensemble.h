@@ -125,6 +125,10 @@ void ensemble_expect(struct ensemble *e, const struct configuration_member *memb
 /* The link to a member is up. */
 void ensemble_link(struct ensemble *e, uint64_t member);
 
+/* For the files of this room: begins a message, and sends it to another member, or drops it when memory was out. */
+void ensemble_message_begin(struct buf *message, enum ensemble_message_kind kind);
+void ensemble_send(struct ensemble *e, uint64_t to, struct buf *message_take);
+
 /* A message from a member. Malformed messages are counted and dropped. */
 void ensemble_message(struct ensemble *e, uint64_t from, struct slice message);
 

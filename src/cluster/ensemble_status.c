@@ -32,14 +32,15 @@ static void add_links(const struct replica *n, struct ensemble_status *ret)
 
 static void add_members(struct replica *n, struct ensemble_status *ret)
 {
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     for (size_t i = 0; quorum_member(n, i, &m); i++) {
         ret->members++;
-        ret->voters += m.voter;
+        bool voter = m.role == MEMBER_VOTER;
+        ret->voters += voter;
         if (ret->leads && !m.self && m.linked) {
             ret->learners++;
-            ret->synced_followers += m.voter && m.match_index > 0;
-            ret->synced_observers += !m.voter && m.match_index > 0;
+            ret->synced_followers += voter && m.match_index > 0;
+            ret->synced_observers += !voter && m.match_index > 0;
         }
     }
 }
@@ -95,7 +96,7 @@ static size_t list_members(struct replica *n, struct replication_member_stats *o
     return count;
 }
 
-bool quorum_member(struct replica *n, size_t i, struct ensemble_status_member *ret)
+bool quorum_member(struct replica *n, size_t i, struct replication_member_stats *ret)
 {
     struct replication_member_stats all[MEMBERS_MAX];
     const struct peers *peers = replica_peers(n);
@@ -104,17 +105,10 @@ bool quorum_member(struct replica *n, size_t i, struct ensemble_status_member *r
     if (i >= count) {
         return false;
     }
-    const struct replication_member_stats *m = &all[i];
-    *ret = (struct ensemble_status_member){
-        .id = m->id,
-        .voter = m->role == MEMBER_VOTER,
-        .self = m->id == (uint64_t)e->id,
-        .match_index = e->role == REPLICATION_LEADER ? m->match_index : 0,
-        .snapshot_sent = m->snapshot_bytes_sent,
-        .snapshot_total = m->snapshot_bytes_total,
-        .address = m->address,
-    };
-    ret->linked = ret->self || (peers != NULL && peers_linked(peers, m->id));
+    *ret = all[i];
+    ret->self = ret->id == (uint64_t)e->id;
+    ret->match_index = e->role == REPLICATION_LEADER ? ret->match_index : 0;
+    ret->linked = ret->self || (peers != NULL && peers_linked(peers, ret->id));
     return true;
 }
 

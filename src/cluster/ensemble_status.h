@@ -10,19 +10,7 @@
 struct clock_source;
 struct net_address;
 struct replica;
-
-/* One member as this server sees it. */
-struct ensemble_status_member {
-    uint64_t id;
-    bool voter;
-    bool self;
-    bool linked; /* always true for self */
-    /* newest log entry that the member is known to have: only a leader knows; 0: unknown */
-    uint64_t match_index;
-    uint64_t snapshot_sent;  /* bytes of the snapshot from this leader that it has received */
-    uint64_t snapshot_total; /* 0: no snapshot is being sent */
-    const char *address;     /* the text after server.N=; valid until the loop runs */
-};
+struct replication_member_stats;
 
 struct ensemble_status {
     bool grouped; /* the ensemble has several members */
@@ -49,8 +37,9 @@ struct ensemble_status {
 
 void quorum_stats(struct replica *n, const struct clock_source *clock, struct ensemble_status *ret);
 
-/* Member number i, in the order of ids; false: there is none. */
-bool quorum_member(struct replica *n, size_t i, struct ensemble_status_member *ret);
+/* Member number i, in the order of ids, as this server sees it: `linked` is true for the server itself, and only a leader
+ * knows match_index. The address is valid until the loop runs. False: there is none. */
+bool quorum_member(struct replica *n, size_t i, struct replication_member_stats *ret);
 
 /* The client address of a member, from its line. If the line names every interface, the host is that of its first peer
  * address. False: the line has no client address. */

@@ -90,8 +90,7 @@ static void send_report(struct ensemble *e)
     if (r->generation != e->service->generation) {
         begin_life(e); /* a replaced state has a new record of sessions */
     }
-    buf_init(&message, 0);
-    buf_append_u8(&message, ENSEMBLE_REPORT);
+    ensemble_message_begin(&message, ENSEMBLE_REPORT);
     buf_append_i64(&message, (int64_t)r->life);
     buf_append_i32(&message, (int32_t)++r->number);
     buf_append_i64(&message, composing.now_ms);
@@ -100,10 +99,7 @@ static void send_report(struct ensemble *e)
     buf_append_i64(&message, r->known_term);
     buf_append_i64(&message, r->known_ms);
     session_tracker_report(e->service->sessions, r->number, add_sign, &composing);
-    if (buf_ok(&message)) {
-        e->links.send(e->links.ctx, e->leader, &message);
-    }
-    buf_finish(&message);
+    ensemble_send(e, e->leader, &message);
 }
 
 void session_reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
@@ -145,15 +141,8 @@ static struct reporter *find_reporter(const struct session_reports *r, uint64_t 
 
 static struct reporter *add_reporter(struct session_reports *r, uint64_t id)
 {
-    assert(r->n_reporters <= r->cap_reporters);
-    if (r->n_reporters == r->cap_reporters) {
-        size_t cap = r->cap_reporters == 0 ? 8 : 2 * r->cap_reporters;
-        struct reporter *grown = realloc(r->reporters, cap * sizeof *grown);
-        if (grown == NULL) {
-            return NULL; /* out of memory: the server will report again */
-        }
-        r->reporters = grown;
-        r->cap_reporters = cap;
+    if (!array_room(&r->reporters, r->n_reporters, &r->cap_reporters, sizeof *r->reporters)) {
+        return NULL; /* out of memory: the server will report again */
     }
     r->reporters[r->n_reporters] = (struct reporter){.id = id};
     return &r->reporters[r->n_reporters++];
@@ -297,17 +286,13 @@ static void acknowledge(struct ensemble *e, const struct reporter *p)
 {
     struct buf message;
     assert(p->asked.number != 0);
-    buf_init(&message, 0);
-    buf_append_u8(&message, ENSEMBLE_REPORTED);
+    ensemble_message_begin(&message, ENSEMBLE_REPORTED);
     buf_append_i64(&message, (int64_t)p->life);
     buf_append_i32(&message, (int32_t)p->asked.number);
     buf_append_i64(&message, p->asked.sent_ms);
     buf_append_i64(&message, (int64_t)replication_term(e->replication));
     buf_append_i64(&message, now_ms(e));
-    if (buf_ok(&message)) {
-        e->links.send(e->links.ctx, p->id, &message);
-    }
-    buf_finish(&message);
+    ensemble_send(e, p->id, &message);
 }
 
 void session_reports_confirmed(struct ensemble *e, uint64_t ticket)

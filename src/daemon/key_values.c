@@ -30,26 +30,6 @@ int key_fail(struct zoo_cfg *c, const char *fmt, ...)
     return CONCLAVE_EINVAL;
 }
 
-int key_copy(struct zoo_cfg *c, char **field, const char *value)
-{
-    char *copy = strdup(value);
-    if (copy == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    free(*field);
-    *field = copy;
-    return 0;
-}
-
-void key_wipe(char **text)
-{
-    if (*text != NULL) {
-        explicit_bzero(*text, strlen(*text));
-        free(*text);
-        *text = NULL;
-    }
-}
-
 bool key_number(const char *text, int64_t *ret)
 {
     char *end = NULL;
@@ -101,22 +81,35 @@ int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out)
     return rc;
 }
 
-int key_set_data_dir(struct zoo_cfg *c, const char *key, const char *value, const char *where)
+int key_set_host(struct zoo_cfg *c, struct net_address *address, const char *key, const char *value,
+                 const char *where)
+{
+    if (value[0] == '\0' || strlen(value) >= sizeof address->host) {
+        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+    }
+    snprintf(address->host, sizeof address->host, "%s", value);
+    return 0;
+}
+
+int key_set_path(struct zoo_cfg *c, char **field, const char *key, const char *value,
+                 const char *where)
 {
     if (value[0] == '\0') {
-        return key_fail(c, "%s: %s is empty: name a folder", where, key);
+        return key_fail(c, "%s: %s is empty: name a file or folder", where, key);
     }
-    return key_copy(c, &c->data_dir, value);
+    return text_replace(field, value);
 }
 
 int key_set_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    if (value[0] == '\0' || strlen(value) >= sizeof c->options.listen.host) {
-        return key_fail(c, "%s: %s: '%s' is not a host name or address", where, key, value);
-    }
-    snprintf(c->options.listen.host, sizeof c->options.listen.host, "%s", value);
     c->have_address = true;
-    return 0;
+    return key_set_host(c, &c->options.listen, key, value, where);
+}
+
+int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
+{
+    c->have_secure_address = true;
+    return key_set_host(c, &c->options.listen_secure, key, value, where);
 }
 
 int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, const char *where)
@@ -131,7 +124,7 @@ int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, 
                         "DigestAuthenticationProvider.digestAlg names",
                         where, key);
     }
-    return key_copy(c, &c->super_digest, value);
+    return text_replace(&c->super_digest, value);
 }
 
 int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *value,
@@ -158,5 +151,5 @@ int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, 
                             where, key, SLICE_FMT(scheme));
         }
     }
-    return key_copy(c, &c->auth_schemes, value);
+    return text_replace(&c->auth_schemes, value);
 }

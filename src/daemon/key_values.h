@@ -7,8 +7,13 @@
 /* Sets c->error, unless an earlier fault has set it. Returns CONCLAVE_EINVAL or CONCLAVE_ENOMEM. */
 int key_fail(struct zoo_cfg *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Replaces *field by a copy of value. */
-int key_copy(struct zoo_cfg *c, char **field, const char *value) CONCLAVE_MUST_USE;
+/* A host name or address, without a port. */
+int key_set_host(struct zoo_cfg *c, struct net_address *address, const char *key, const char *value,
+                 const char *where) CONCLAVE_MUST_USE;
+
+/* The name of a file or folder, not empty. */
+int key_set_path(struct zoo_cfg *c, char **field, const char *key, const char *value,
+                 const char *where) CONCLAVE_MUST_USE;
 
 /* Overwrites and frees a secret. *text may be NULL, and is NULL afterwards. */
 void key_wipe(char **text);
@@ -22,8 +27,9 @@ bool key_boolean(const char *text, bool *ret);
 /* Reads a whole file of up to 1 MiB. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
 int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
 
-int key_set_data_dir(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_address(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value,
+                           const char *where);
 int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *value,

@@ -10,15 +10,7 @@
 
 void keys_admin_init(struct keys_admin *a)
 {
-    *a = (struct keys_admin){
-        .enabled = true,
-        .listen = {.host = "127.0.0.1", .port = 8080},
-        .idle_ms = 30000,
-        .backup_interval_ms = 300000,
-        .answer_bytes = 1 << 20,
-        .memb = true,
-        .metrics_listen = {.port = 7000},
-    };
+    *a = (struct keys_admin){.options = admin_options_default()};
 }
 
 void keys_admin_finish(struct keys_admin *a)
@@ -33,29 +25,30 @@ int key_set_admin(struct zoo_cfg *c, const char *value)
 {
     struct keys_admin *a = &c->admin;
     a->have_option = true;
-    a->enabled = strcmp(value, "off") != 0;
-    if (a->enabled && net_address_parse(value, &a->listen) != 0) {
+    a->options.http = strcmp(value, "off") != 0;
+    if (a->options.http && net_address_parse(value, &a->options.listen) != 0) {
         return key_fail(c, "--admin: '%s' is neither HOST:PORT, such as 127.0.0.1:8080, nor off",
                         value);
     }
     return 0;
 }
 
-static int set_host(struct zoo_cfg *c, struct net_address *address, const char *key,
-                    const char *value, const char *where)
+/* "" is every interface, which Apache ZooKeeper calls 0.0.0.0; ours takes in IPv6. */
+static int set_interface(struct zoo_cfg *c, struct net_address *address, const char *key,
+                         const char *value, const char *where)
 {
-    if (value[0] == '\0' || strlen(value) >= sizeof address->host) {
-        return key_fail(c, "%s: %s: '%s' is not a host name or address", where, key, value);
+    int rc = key_set_host(c, address, key, value, where);
+    if (rc == 0 && strcmp(value, "0.0.0.0") == 0) {
+        address->host[0] = '\0';
     }
-    /* ZooKeeper writes 0.0.0.0 for every interface. Conclave then listens on IPv6, too. */
-    snprintf(address->host, sizeof address->host, "%s", strcmp(value, "0.0.0.0") == 0 ? "" : value);
-    return 0;
+    return rc;
 }
 
 int key_set_admin_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     struct net_address ignored;
-    return set_host(c, c->admin.have_option ? &ignored : &c->admin.listen, key, value, where);
+    struct net_address *address = c->admin.have_option ? &ignored : &c->admin.options.listen;
+    return set_interface(c, address, key, value, where);
 }
 
 int key_set_admin_port(struct zoo_cfg *c, const char *key, const char *value, const char *where)
@@ -65,7 +58,7 @@ int key_set_admin_port(struct zoo_cfg *c, const char *key, const char *value, co
         return key_fail(c, "%s: %s: '%s' is not a number from 0 to 65535", where, key, value);
     }
     if (!c->admin.have_option) {
-        c->admin.listen.port = (uint16_t)port;
+        c->admin.options.listen.port = (uint16_t)port;
     }
     return 0;
 }
@@ -77,7 +70,7 @@ int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value,
         return key_fail(c, "%s: %s: '%s' is not yes or no", where, key, value);
     }
     if (!c->admin.have_option) {
-        c->admin.enabled = on;
+        c->admin.options.http = on;
     }
     return 0;
 }
@@ -88,14 +81,14 @@ int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, c
     if (value[0] != '/' || len < 2 || value[len - 1] == '/' || strpbrk(value, "?#\"<> ") != NULL) {
         return key_fail(c, "%s: %s: '%s' is not a path such as /commands", where, key, value);
     }
-    return key_copy(c, &c->admin.command_url, value);
+    return text_replace(&c->admin.command_url, value);
 }
 
 int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where)
 {
-    c->admin.metrics = strcmp(value, PROMETHEUS) == 0;
-    if (!c->admin.metrics) {
+    c->admin.options.metrics = strcmp(value, PROMETHEUS) == 0;
+    if (!c->admin.options.metrics) {
         buf_printf(&c->notices,
                    "conclave: %s: no effect: only " PROMETHEUS " opens a separate port; the admin "
                    "port always serves /metrics\n",
@@ -106,5 +99,19 @@ int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *val
 
 int key_set_metrics_host(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    return set_host(c, &c->admin.metrics_listen, key, value, where);
+    return set_interface(c, &c->admin.options.metrics_listen, key, value, where);
+}
+
+void keys_admin_conclude(struct zoo_cfg *c)
+{
+    struct keys_admin *a = &c->admin;
+    struct admin_options *o = &a->options;
+    o->https = a->force_https || a->unified;
+    o->plain_too = !a->force_https;
+    o->tls_reload = c->options.tls_reload;
+    o->read_only_word = c->options.read_only_mode;
+    o->words = a->words;
+    o->allowed_hosts = a->allowed_hosts;
+    o->command_url = a->command_url != NULL ? a->command_url : o->command_url;
+    o->given = &c->given;
 }

@@ -32,7 +32,7 @@ void keys_ensemble_finish(struct keys_ensemble *m)
         server_line_finish(&m->lines[i]);
     }
     free(m->lines);
-    key_wipe(&m->secret);
+    text_wipe(&m->secret);
     free(m->secret_file);
     keys_tls_values_finish(&m->tls);
     *m = (struct keys_ensemble){0};
@@ -159,8 +159,8 @@ int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const 
             "conclave secret",
             where, key);
     }
-    key_wipe(&c->members.secret);
-    return key_copy(c, &c->members.secret, value);
+    text_wipe(&c->members.secret);
+    return text_replace(&c->members.secret, value);
 }
 
 bool keys_ensemble_is_dynamic(const char *key)
@@ -315,10 +315,7 @@ static int members_read_secret(struct zoo_cfg *c)
     } else if (rc == 0) {
         rc = key_set_secret(c, "clusterSecretFile", line, m->secret_file);
     }
-    if (text.data != NULL) {
-        explicit_bzero(text.data, text.len);
-    }
-    buf_finish(&text);
+    buf_wipe(&text);
     if (rc == 0 && stat(m->secret_file, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
         buf_printf(&c->notices,
                    "conclave: clusterSecretFile: other users can read %s: run chmod 600\n",

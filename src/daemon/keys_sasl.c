@@ -48,7 +48,7 @@ int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, co
 
 void keys_sasl_finish(struct keys_sasl *l)
 {
-    key_wipe(&l->super_password);
+    text_wipe(&l->super_password);
     free(l->jaas_file);
     free(l->users_file);
     free(l->section);
@@ -122,10 +122,7 @@ static int config_read_logins(struct zoo_cfg *c)
     buf_init(&text, 0);
     int rc = c->login.jaas_file != NULL ? config_read_jaas(c, c->login.jaas_file, &text)
                                         : config_read_users(c, c->login.users_file, &text);
-    if (text.data != NULL) {
-        explicit_bzero(text.data, text.cap);
-    }
-    buf_finish(&text);
+    buf_wipe(&text);
     return rc;
 }
 

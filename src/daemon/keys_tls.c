@@ -8,17 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
-{
-    struct net_address *a = &c->options.listen_secure;
-    if (value[0] == '\0' || strlen(value) >= sizeof a->host) {
-        return key_fail(c, "%s: %s: '%s' is not a host name or address", where, key, value);
-    }
-    snprintf(a->host, sizeof a->host, "%s", value);
-    c->have_secure_address = true;
-    return 0;
-}
-
 /* The client ports and the links between servers have keys of their own: the prefix of the keys, their values, and the
  * settings that result. */
 struct tls_keys {
@@ -56,12 +45,9 @@ static int config_password_file(struct zoo_cfg *c, const char *prefix, const cha
         rc = CONCLAVE_ENOMEM;
     } else if (rc == 0) {
         text.data[strcspn(line, "\r\n")] = '\0';
-        rc = key_copy(c, field, line);
+        rc = text_replace(field, line);
     }
-    if (text.data != NULL) {
-        explicit_bzero(text.data, text.len);
-    }
-    buf_finish(&text);
+    buf_wipe(&text);
     return rc;
 }
 
@@ -294,9 +280,9 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
         names_a_certificate(&c->members.tls) ? keys_of_servers(c) : keys_of_clients(c);
     int rc = 0;
     if (k.settings->cert_file != NULL) {
-        a->tls = *k.settings; /* the files were read for another port */
+        a->options.tls = *k.settings; /* the files were read for another port */
     } else {
-        k.settings = &a->tls;
+        k.settings = &a->options.tls;
         rc = config_conclude_versions(c, &k);
         if (rc == 0) {
             rc = config_take_files(c, &k);
@@ -305,17 +291,17 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
     if (rc != 0) {
         return rc;
     }
-    a->tls.server = true;
-    a->tls.peer = a->need_client_auth ? TLS_PEER_NEED : TLS_PEER_NONE;
+    a->options.tls.server = true;
+    a->options.tls.peer = a->need_client_auth ? TLS_PEER_NEED : TLS_PEER_NONE;
     if (a->need_client_auth && c->tls.x509_super != NULL && c->tls.x509_super[0] != '\0') {
         c->options.x509_super = c->tls.x509_super;
     }
-    if (a->tls.cert_file == NULL) {
+    if (a->options.tls.cert_file == NULL) {
         return key_fail(c, "HTTPS on the admin port needs a certificate: name it with "
                            "ssl.quorum.certFile and ssl.quorum.keyFile, or ssl.certFile and "
                            "ssl.keyFile");
     }
-    if (a->need_client_auth && a->tls.trust_file == NULL) {
+    if (a->need_client_auth && a->options.tls.trust_file == NULL) {
         return key_fail(c, "admin.needClientAuth: no CA is trusted: "
                            "name the CA with ssl.quorum.caFile or ssl.caFile");
     }
@@ -342,6 +328,6 @@ void keys_tls_values_finish(struct keys_tls *t)
         &t->x509_super,
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        key_wipe(fields[i]);
+        text_wipe(fields[i]);
     }
 }

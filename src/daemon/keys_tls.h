@@ -4,17 +4,13 @@
 
 #include "daemon/zoo_cfg.h"
 
-/* Sets the address of the secure port. */
-int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value,
-                           const char *where);
-
 /* Checks the values and fills c->options. Errors as zoo_cfg_parse. */
 int keys_tls_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 /* The same for the links between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
 int keys_tls_conclude_quorum(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
-/* The same for the admin port, into c->admin.tls: the ssl.quorum keys as in Apache ZooKeeper, or else the ssl keys.
+/* The same for the admin port, into c->admin.options.tls: the ssl.quorum keys as in Apache ZooKeeper, or else the ssl keys.
  * Call it after the other two. */
 int keys_tls_conclude_admin(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 

@@ -54,7 +54,7 @@ static int secure_schemes(struct zoo_cfg *c)
                          "ssl.caFile");
     }
     if (rc == 0) {
-        rc = key_copy(c, &c->auth_schemes, text);
+        rc = text_replace(&c->auth_schemes, text);
     }
     buf_finish(&list);
     return rc;
@@ -75,13 +75,13 @@ int secure_profile_begin(struct zoo_cfg *c)
         set_unless_given(c, "DigestAuthenticationProvider.enabled", &digest->off);
     }
     if (!is_given(c, "4lw.memb.enabled")) {
-        c->admin.memb = false;
+        c->admin.options.memb = false;
     }
-    if (c->admin.metrics && !is_given(c, "metricsProvider.httpHost")) {
-        memcpy(c->admin.metrics_listen.host, "127.0.0.1", sizeof "127.0.0.1");
+    if (c->admin.options.metrics && !is_given(c, "metricsProvider.httpHost")) {
+        memcpy(c->admin.options.metrics_listen.host, "127.0.0.1", sizeof "127.0.0.1");
     }
     if (!is_given(c, "ssl.clientAuth") && !asks_for_certificates(c)) {
-        int rc = key_copy(c, &c->tls.client_auth, "none");
+        int rc = text_replace(&c->tls.client_auth, "none");
         if (rc != 0) {
             return rc;
         }
@@ -111,7 +111,7 @@ static void warn_if_open(struct zoo_cfg *c)
                    shown(&o->listen));
     }
     /* An explicit address is the operator's decision. */
-    if (c->admin.metrics && !is_given(c, "metricsProvider.httpHost")) {
+    if (c->admin.options.metrics && !is_given(c, "metricsProvider.httpHost")) {
         buf_append_str(&c->notices,
                        "conclave: metricsProvider.httpHost: not set: /metrics is open to other "
                        "machines without authentication, as in Apache ZooKeeper: set "
@@ -122,7 +122,7 @@ static void warn_if_open(struct zoo_cfg *c)
 int secure_profile_end(struct zoo_cfg *c)
 {
     const struct server_options *o = &c->options;
-    const struct keys_admin *a = &c->admin;
+    const struct admin_options *a = &c->admin.options;
     if (!c->secure) {
         warn_if_open(c);
         return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
@@ -133,17 +133,17 @@ int secure_profile_end(struct zoo_cfg *c)
                         "(%s): use secureClientPort without clientPort, or listen on 127.0.0.1",
                         shown(&o->listen));
     }
-    if (a->enabled && !is_here_only(&a->listen) && !a->force_https) {
+    if (a->http && !is_here_only(&a->listen) && a->plain_too) {
         return key_fail(c,
                         "secure: the admin port accepts plain connections from other machines "
                         "(%s): set admin.forceHttps=true, or admin.serverAddress=127.0.0.1",
                         shown(&a->listen));
     }
-    if (a->enabled && a->change_by_get) {
+    if (a->http && a->change_by_get) {
         return key_fail(c, "secure: admin.stateChangeByGet=yes lets a page of another site change "
                            "state: remove one of the two");
     }
-    if (a->enabled && a->allowed_hosts != NULL && strchr(a->allowed_hosts, '*') != NULL) {
+    if (a->http && a->allowed_hosts != NULL && strchr(a->allowed_hosts, '*') != NULL) {
         return key_fail(c, "secure: admin.allowedHosts=* lets pages of other sites read the admin "
                            "port: name the hosts");
     }

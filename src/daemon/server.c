@@ -13,7 +13,6 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -95,8 +94,9 @@ static void server_enter(struct server *s, enum server_stage stage)
 
 /* Failure */
 
-static void server_fail(struct server *s, int error, const char *text)
+static void server_fail(void *ctx, int error, const char *text)
 {
+    struct server *s = ctx;
     if (s->failure_told) {
         return;
     }
@@ -111,11 +111,6 @@ static void server_fail(struct server *s, int error, const char *text)
 }
 
 /* Callbacks from the replica */
-
-static void server_on_failed(void *ctx, int error, const char *text)
-{
-    server_fail(ctx, error, text);
-}
 
 static void server_on_serve(void *ctx)
 {
@@ -244,20 +239,6 @@ static void server_on_prepare(uv_prepare_t *handle)
 
 /* Start */
 
-static int server_text(char **ret_text, int rc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int server_text(char **ret_text, int rc, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(ret_text, fmt, ap) < 0) {
-        *ret_text = NULL;
-    }
-    va_end(ap);
-    return rc;
-}
-
 /* The data of an Apache ZooKeeper with an empty tree of ours would look like data loss. */
 static bool server_dir_is_apache(const char *dir)
 {
@@ -283,17 +264,17 @@ static int server_check_options(const struct server_options *o, char **ret_text)
 {
     const struct client_limits *l = &o->limits;
     if (o->server_id < 1 || o->server_id > STATE_MEMBER_ID_MAX) {
-        return server_text(ret_text, CONCLAVE_EINVAL, "the server id %lld is not from 0 to 255",
-                           (long long)o->server_id);
+        return text_fail(ret_text, CONCLAVE_EINVAL, "the server id %lld is not from 0 to 255",
+                         (long long)o->server_id);
     }
     if (l->tick_ms < 1 || l->session_min_ms < 1 || l->session_min_ms > l->session_max_ms) {
-        return server_text(ret_text, CONCLAVE_EINVAL,
-                           "session timeouts from %d to %d ms: minSessionTimeout must not be above "
-                           "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
-                           l->session_min_ms, l->session_max_ms);
+        return text_fail(ret_text, CONCLAVE_EINVAL,
+                         "session timeouts from %d to %d ms: minSessionTimeout must not be above "
+                         "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
+                         l->session_min_ms, l->session_max_ms);
     }
     if (server_dir_is_apache(o->data_dir)) {
-        return server_text(
+        return text_fail(
             ret_text, CONCLAVE_EFOREIGN,
             "%s contains the data of an Apache ZooKeeper (folder version-2), which this "
             "version does not read: choose another folder with --data",
@@ -315,19 +296,19 @@ static int server_open_door(struct server *s, enum client_door door, const char 
     case 0:
         return 0;
     case CONCLAVE_ERESOLVE:
-        return server_text(ret_text, rc, "%s: no such host on this machine: choose another with %s",
-                           text, option);
+        return text_fail(ret_text, rc, "%s: no such host on this machine: choose another with %s",
+                         text, option);
     case CONCLAVE_EBUSY:
-        return server_text(
+        return text_fail(
             ret_text, rc,
             "%s: the port is in use: stop the other process, or choose another port with %s", text,
             option);
     case CONCLAVE_ENOMEM:
-        return server_text(ret_text, rc, "out of memory");
+        return text_fail(ret_text, rc, "out of memory");
     default:
-        return server_text(ret_text, CONCLAVE_EDISCONNECTED,
-                           "%s: cannot listen: %s: choose another address with %s", text,
-                           uv_strerror(detail), option);
+        return text_fail(ret_text, CONCLAVE_EDISCONNECTED,
+                         "%s: cannot listen: %s: choose another address with %s", text,
+                         uv_strerror(detail), option);
     }
 }
 
@@ -345,7 +326,7 @@ static int server_open_port(struct server *s, char **ret_text)
     int rc = 0;
     s->port = client_port_create(s->loop, &s->service);
     if (s->port == NULL) {
-        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+        return text_fail(ret_text, CONCLAVE_ENOMEM, "out of memory");
     }
     s->open_parts++;
     if (o->secure || o->unified) {
@@ -366,7 +347,7 @@ static int server_open_node(struct server *s, char **ret_text)
 {
     int rc = replica_open(s->node, ret_text);
     if (rc != 0 && *ret_text == NULL) {
-        rc = server_text(ret_text, rc, "%s", conclave_strerror(rc));
+        rc = text_fail(ret_text, rc, "%s", conclave_strerror(rc));
     }
     return rc;
 }
@@ -403,7 +384,7 @@ static int server_open_access(struct server *s, char **ret_text)
     if (o->login != NULL) {
         rc = sasl_service_open(o->login, &s->login, &text);
         if (rc != 0) {
-            return server_text(ret_text, rc, "sasl: %s", text);
+            return text_fail(ret_text, rc, "sasl: %s", text);
         }
     }
     if (o->users_file != NULL) {
@@ -417,10 +398,10 @@ static int server_open_access(struct server *s, char **ret_text)
         rc = audit_log_open(o->audit_file, o->clock, &s->audit, &detail);
     }
     if (rc == CONCLAVE_EIO) {
-        return server_text(ret_text, rc, "cannot write to audit.file %s: %s", o->audit_file,
-                           strerror(detail));
+        return text_fail(ret_text, rc, "cannot write to audit.file %s: %s", o->audit_file,
+                         strerror(detail));
     }
-    return rc == 0 ? 0 : server_text(ret_text, rc, "out of memory");
+    return rc == 0 ? 0 : text_fail(ret_text, rc, "out of memory");
 }
 
 int server_open(uv_loop_t *loop, const struct server_options *options,
@@ -432,7 +413,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     }
     struct server *s = calloc(1, sizeof *s);
     if (s == NULL) {
-        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+        return text_fail(ret_text, CONCLAVE_ENOMEM, "out of memory");
     }
     s->loop = loop;
     s->options = *options;
@@ -442,11 +423,11 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     s->stop_at = INT64_MAX;
     s->started_ms = clock_monotonic_ms(options->clock);
     server_block_sigpipe();
-    struct replica_callbacks node = {s, server_on_serve, server_on_failed};
+    struct replica_callbacks node = {s, server_on_serve, server_fail};
     s->node = replica_create(loop, &s->options, &s->service, &node);
     if (s->node == NULL) {
         free(s);
-        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+        return text_fail(ret_text, CONCLAVE_ENOMEM, "out of memory");
     }
     s->open_parts++;
     struct service_options service = {
@@ -475,7 +456,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     if (access != 0) {
         rc = access;
     } else if (rc != 0) {
-        rc = server_text(ret_text, rc, "out of memory");
+        rc = text_fail(ret_text, rc, "out of memory");
     } else {
         rc = server_open_port(s, ret_text);
     }

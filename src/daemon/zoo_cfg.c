@@ -123,7 +123,8 @@ static int config_set_text(struct zoo_cfg *c, const struct key_row *row, const c
     }
     assert(row->size == sizeof field);
     memcpy(&field, (uint8_t *)c + row->offset, sizeof field);
-    int rc = key_copy(c, &field, value);
+    int rc = row->kind == KEY_PATH ? key_set_path(c, &field, key, value, where)
+                                   : text_replace(&field, value);
     memcpy((uint8_t *)c + row->offset, &field, sizeof field);
     return rc;
 }
@@ -221,7 +222,7 @@ static int config_set_listen(struct zoo_cfg *c, const char *value)
 static int config_option(struct zoo_cfg *c, const char *name, const char *value)
 {
     if (strcmp(name, "data") == 0) {
-        return key_set_data_dir(c, "--data", value, "command line");
+        return key_set_path(c, &c->data_dir, "--data", value, "command line");
     }
     if (strcmp(name, "listen") == 0) {
         return config_set_listen(c, value);
@@ -377,6 +378,7 @@ static int config_conclude(struct zoo_cfg *c)
         rc = keys_tls_conclude_admin(c);
     }
     if (rc == 0) {
+        keys_admin_conclude(c);
         rc = secure_profile_end(c);
     }
     if (rc != 0) {

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "cluster/server_options.h"
+#include "daemon/admin_options.h"
 #include "daemon/effective_config.h"
 
 /* Values of the keys of TLS, as given; own memory. */
@@ -43,27 +44,16 @@ struct keys_sasl {
     struct sasl_options options;
 };
 
-/* The configuration of the admin room; see keys_admin.h. */
+/* The keys of the admin room; see keys_admin.h. Owns its strings. */
 struct keys_admin {
-    bool enabled;               /* HTTP on `listen` */
-    bool have_option;           /* --admin was given: overrides the keys */
-    struct net_address listen;  /* host "": every interface */
-    char *command_url;          /* NULL: /commands */
-    int32_t idle_ms;            /* admin.idleTimeout */
-    bool force_https;           /* admin.forceHttps */
-    bool unified;               /* admin.portUnification */
-    bool need_client_auth;      /* admin.needClientAuth */
-    struct tls_settings tls;    /* used if force_https or unified is set */
-    bool snapshot;              /* admin.snapshot.enabled */
-    bool restore;               /* admin.restore.enabled */
-    int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
-    int32_t answer_bytes;       /* admin.maxAnswerBytes */
-    char *allowed_hosts;        /* admin.allowedHosts, or NULL */
-    bool change_by_get;         /* admin.stateChangeByGet */
-    bool memb;                  /* 4lw.memb.enabled */
-    char *words;                /* 4lw.commands.whitelist, or NULL */
-    bool metrics;               /* /metrics on `metrics_listen` */
-    struct net_address metrics_listen;
+    struct admin_options options;
+    bool have_option;      /* --admin was given: overrides the keys */
+    bool force_https;      /* admin.forceHttps */
+    bool unified;          /* admin.portUnification */
+    bool need_client_auth; /* admin.needClientAuth */
+    char *command_url;     /* admin.commandURL, or NULL */
+    char *allowed_hosts;   /* admin.allowedHosts, or NULL */
+    char *words;           /* 4lw.commands.whitelist, or NULL */
 };
 
 /* The keys about ensembles; own memory. See keys_ensemble.h. */

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* execvpe, pipe2, memfd_create, syscall */
 #include "fencing/child_process.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/environment.h"
 
@@ -50,29 +51,14 @@ static void files_close(struct files *f)
     child_process_close_fd(&f->pid);
 }
 
-static bool child_process_write_all(int fd, struct slice bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t n = write(fd, bytes.data, bytes.len);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        bytes = slice_make(bytes.data + n, bytes.len - (size_t)n);
-    }
-    return true;
-}
-
 static bool files_open(struct files *f, const struct process_spec *spec)
 {
     if (spec->input.len == 0) {
         f->input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     } else {
         f->input = memfd_create("conclave-input", MFD_CLOEXEC);
-        if (f->input >= 0 && (!child_process_write_all(f->input, spec->input) ||
-                              lseek(f->input, 0, SEEK_SET) != 0)) {
+        if (f->input >= 0 &&
+            (!fd_write_all(f->input, spec->input) || lseek(f->input, 0, SEEK_SET) != 0)) {
             return false;
         }
     }

@@ -18,6 +18,7 @@ enum {
     SECURING_NICE = 5, /* nice value of these threads: consensus goes first */
 };
 
+#define TLS_REFUSED "tls-refused-more"       /* the event of service_tell_refused */
 #define PROGRESS_NS (INT64_C(100) * 1000000) /* interval between two looks at which clients read */
 
 struct client {
@@ -42,12 +43,11 @@ struct client_port {
     uv_loop_t *loop;
     struct service *service;
     struct door doors[PORT_DOORS];
-    int listeners;           /* not closed yet */
+    int parts;               /* listeners and worker that are not closed yet */
     struct tls_context *tls; /* for new connections; NULL: none */
     bool unified;            /* the client door accepts both kinds */
     struct worker worker;    /* threads for handshakes, while `working` */
     bool working;
-    bool worker_closing;
     struct list securing;     /* clients in the handshake, oldest first */
     size_t securing_count;    /* their number */
     struct rates handshakes;  /* handshakes per address */
@@ -64,26 +64,20 @@ struct client_port {
     unsigned linger_ms;
 };
 
-static void port_tell_refusals(void *ctx, const char *host, unsigned long long untold)
-{
-    log_warn("server", "tls-refused-more", "address=%s count=%llu in_s=%d", host, untold,
-             REFUSALS_MINUTE_MS / 1000);
-}
-
-static void port_on_worker_closed(void *ctx);
+static void port_on_part_closed(void *ctx);
 
 static void port_check_gone(struct client_port *p)
 {
-    if (!p->closing || p->listeners > 0 || p->sockets > 0 || p->worker_closing) {
+    if (!p->closing || p->parts > 0 || p->sockets > 0) {
         return;
     }
     if (p->working) {
         p->working = false;
-        p->worker_closing = true;
-        worker_close(&p->worker, port_on_worker_closed, p);
+        p->parts = 1;
+        worker_close(&p->worker, port_on_part_closed, p);
         return;
     }
-    refusals_finish(&p->refusals, port_tell_refusals, NULL);
+    refusals_finish(&p->refusals, service_tell_refused, TLS_REFUSED);
     rates_finish(&p->handshakes);
     assert(list_empty(&p->clients) && p->stats.connections == 0 && p->securing_count == 0);
     tls_context_release(p->tls);
@@ -93,11 +87,11 @@ static void port_check_gone(struct client_port *p)
     free(p);
 }
 
-static void port_on_worker_closed(void *ctx)
+static void port_on_part_closed(void *ctx)
 {
     struct client_port *p = ctx;
-    assert(p->closing && p->worker_closing);
-    p->worker_closing = false;
+    assert(p->parts > 0);
+    p->parts--;
     port_check_gone(p);
 }
 
@@ -180,7 +174,7 @@ static bool client_refusal_is_told(struct client *cl, const char *problem)
     struct client_port *p = cl->port;
     int64_t now_ms = clock_monotonic_ms(p->service->clock);
     return refusals_add(&p->refusals, stream_peer(cl->stream)->host, problem, now_ms,
-                        port_tell_refusals, NULL) &&
+                        service_tell_refused, TLS_REFUSED) &&
            service_may_log(p->service);
 }
 
@@ -440,7 +434,7 @@ int client_port_listen(struct client_port *p, enum client_door door,
 {
     int rc = listener_open(p->loop, address, &p->doors[door].listener, ret_detail);
     if (rc == 0) {
-        p->listeners++;
+        p->parts++;
     }
     return rc;
 }
@@ -507,7 +501,7 @@ static void port_tick_refusals(struct client_port *p)
 {
     int64_t now_ms = p->service->now_ns / 1000000;
     if (refusals_deadline(&p->refusals) <= now_ms) {
-        refusals_tick(&p->refusals, now_ms, port_tell_refusals, NULL);
+        refusals_tick(&p->refusals, now_ms, service_tell_refused, TLS_REFUSED);
     }
 }
 
@@ -554,14 +548,6 @@ void client_port_turn(struct client_port *p)
     port_check_gone(p);        /* if nothing was left to close, no callback follows */
 }
 
-static void port_on_listener_closed(void *ctx)
-{
-    struct client_port *p = ctx;
-    assert(p->listeners > 0);
-    p->listeners--;
-    port_check_gone(p);
-}
-
 void client_port_stop(struct client_port *p)
 {
     if (p->stopped) {
@@ -572,7 +558,7 @@ void client_port_stop(struct client_port *p)
         stream_pause(CONTAINER_OF(it, struct client, node)->stream);
     }
     for (int i = 0; i < PORT_DOORS; i++) {
-        listener_close(p->doors[i].listener, port_on_listener_closed, p);
+        listener_close(p->doors[i].listener, port_on_part_closed, p);
         p->doors[i].listener = NULL;
     }
 }

@@ -6,7 +6,7 @@
 #include "front/request.h"
 #include "front/request_sasl.h"
 #include "front/service.h"
-#include "state/reply_bound.h"
+#include "state/query.h"
 
 #include <assert.h>
 
@@ -338,6 +338,15 @@ void connection_reply_end(struct connection *c, size_t place)
     m->response_max = size > m->response_max ? size : m->response_max;
     m->response_min = m->response_min < 0 || size < m->response_min ? size : m->response_min;
     connection_output_added(c);
+}
+
+void connection_reply(struct connection *c, int32_t xid, int64_t zxid, int32_t err)
+{
+    size_t place = connection_reply_begin(c, xid, zxid);
+    if (err != 0) {
+        connection_reply_fail(c, place, err);
+    }
+    connection_reply_end(c, place);
 }
 
 /* Counts answered requests as ZooKeeper's updateStatsForResponse does. */

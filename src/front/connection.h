@@ -183,6 +183,9 @@ size_t connection_reply_begin(struct connection *c, int32_t xid, int64_t zxid);
 void connection_reply_fail(struct connection *c, size_t place, int32_t err); /* drops the record */
 void connection_reply_end(struct connection *c, size_t place);
 
+/* Appends a reply without a record. */
+void connection_reply(struct connection *c, int32_t xid, int64_t zxid, int32_t err);
+
 /* The output or `sending` has changed: updates its account. */
 void connection_count_output(struct connection *c);
 

@@ -10,18 +10,12 @@
 /* As in FinalRequestProcessor, the reply to a ping has a fixed xid, whatever the request had. */
 static void answer_ping(struct connection *c, const struct request *r)
 {
-    (void)r;
-    size_t place = connection_reply_begin(c, WIRE_XID_PING, state_zxid(c->service->state));
-    connection_reply_end(c, place);
+    connection_reply(c, WIRE_XID_PING, state_zxid(c->service->state), 0);
 }
 
 static void answer_auth(struct connection *c, const struct request *r)
 {
-    size_t place = connection_reply_begin(c, r->xid, 0);
-    if (r->err != 0) {
-        connection_reply_fail(c, place, r->err);
-    }
-    connection_reply_end(c, place);
+    connection_reply(c, r->xid, 0, r->err);
     if (r->err != 0) {
         connection_close_after_output(c);
     }
@@ -30,9 +24,7 @@ static void answer_auth(struct connection *c, const struct request *r)
 void answer_refused(struct connection *c, const struct request *r)
 {
     bool last = r->err == CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;
-    size_t place = connection_reply_begin(c, r->xid, last ? 0 : state_zxid(c->service->state));
-    connection_reply_fail(c, place, r->err);
-    connection_reply_end(c, place);
+    connection_reply(c, r->xid, last ? 0 : state_zxid(c->service->state), r->err);
     if (last) {
         connection_close_after_output(c);
     }
@@ -43,8 +35,7 @@ static void answer_close_session(struct connection *c, const struct request *r)
 {
     struct service *s = c->service;
     int64_t id = c->session_id;
-    size_t place = connection_reply_begin(c, r->xid, state_zxid(s->state));
-    connection_reply_end(c, place);
+    connection_reply(c, r->xid, state_zxid(s->state), 0);
     connection_close_after_output(c);
     service_end_local(s, id);
 }
@@ -55,38 +46,33 @@ static void answer_unknown(struct connection *c, const struct request *r)
         log_warn("server", "unknown-operation", "peer=%s session=0x%llx type=%d", c->peer,
                  (unsigned long long)c->session_id, (int)r->type);
     }
-    size_t place = connection_reply_begin(c, r->xid, -1); /* -1, as in ZooKeeper */
-    connection_reply_fail(c, place, CONCLAVE_UNIMPLEMENTED);
-    connection_reply_end(c, place);
+    connection_reply(c, r->xid, -1, CONCLAVE_UNIMPLEMENTED); /* -1, as in ZooKeeper */
     connection_close_after_output(c);
 }
 
-/* Limits the answer to one read: an answer that does not fit is refused while it is encoded. */
-struct reply_room {
-    size_t max; /* limit of the output before */
-};
-
-static struct reply_room reply_room_begin(struct connection *c)
+/* Limits the answer to one read: an answer that does not fit is refused while it is encoded. Returns the limit of the
+ * output before. */
+static size_t reply_room_begin(struct connection *c)
 {
-    struct reply_room room = {.max = c->out.max};
+    size_t max = c->out.max;
     size_t bytes = client_limits_reply(&c->service->limits);
     if (c->out.max - c->out.len > bytes) {
         c->out.max = c->out.len + bytes;
     }
-    return room;
+    return max;
 }
 
 /* Returns the query's error, or the error of an answer that is too large. */
-static int reply_room_end(struct connection *c, const struct reply_room *room, int err)
+static int reply_room_end(struct connection *c, size_t max, int err)
 {
     bool too_large = c->out.failed || c->out.len > c->out.max;
-    if (too_large && c->out.max != room->max) {
+    if (too_large && c->out.max != max) {
         c->out.failed =
             false; /* the record is discarded; if memory is out, the next append fails */
         c->service->metrics->conclave_replies_oversized++;
         err = CONCLAVE_SYSTEM_ERROR;
     }
-    c->out.max = room->max;
+    c->out.max = max;
     return err;
 }
 
@@ -106,9 +92,9 @@ static void answer_query(struct connection *c, const struct request *r)
     const struct state *state = c->service->state;
     struct state_watch watch = {.kind = STATE_WATCH_NONE};
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
-    struct reply_room room = reply_room_begin(c);
+    size_t max = reply_room_begin(c);
     int err = state_query(state, r->type, client_ids_list(&c->identity), r->body, &c->out, &watch);
-    err = refuse_large(c, place, reply_room_end(c, &room, err));
+    err = refuse_large(c, place, reply_room_end(c, max, err));
     if (err != 0 && err != CONCLAVE_NO_NODE) {
         watch.kind = STATE_WATCH_NONE;
     }
@@ -127,9 +113,9 @@ static void answer_get_ephemerals(struct connection *c, const struct request *r)
 {
     const struct state *state = c->service->state;
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
-    struct reply_room room = reply_room_begin(c);
+    size_t max = reply_room_begin(c);
     int err = state_ephemerals(state, c->session_id, r->body, &c->out);
-    err = refuse_large(c, place, reply_room_end(c, &room, err));
+    err = refuse_large(c, place, reply_room_end(c, max, err));
     if (err != 0) {
         connection_reply_fail(c, place, err);
     }
@@ -236,7 +222,7 @@ static void request_tell_failure(struct connection *c, const char *scheme, int e
     struct service *s = c->service;
     s->stats.auth_failed++;
     if (refusals_add(&s->auth_refused, c->host, reason, s->now_ns / 1000000, service_tell_refused,
-                     NULL) &&
+                     AUTH_FAILED_MORE) &&
         service_may_log(s)) {
         log_warn("server", "auth-failed", "peer=%s session=0x%llx scheme=%s error=%s reason=\"%s\"",
                  c->peer, (unsigned long long)c->session_id, scheme, conclave_errname(error),
@@ -244,20 +230,15 @@ static void request_tell_failure(struct connection *c, const char *scheme, int e
     }
 }
 
-static bool request_may_fail(const struct connection *c)
+/* Whether the address may fail once more; `count`: it did. */
+static bool request_may_fail(const struct connection *c, bool count)
 {
     char address[ADDRESS_NAME_MAX];
     client_address_name(c->host, address);
-    return rates_allow(&c->service->auth_failures, address, FAILURES_PER_SECOND, FAILURES_BURST,
-                       c->service->now_ns);
-}
-
-static void request_count_failure(struct connection *c)
-{
-    char address[ADDRESS_NAME_MAX];
-    client_address_name(c->host, address);
-    (void)rates_take(&c->service->auth_failures, address, FAILURES_PER_SECOND, FAILURES_BURST,
-                     c->service->now_ns);
+    struct rates *failures = &c->service->auth_failures;
+    int64_t now_ns = c->service->now_ns;
+    return count ? rates_take(failures, address, FAILURES_PER_SECOND, FAILURES_BURST, now_ns)
+                 : rates_allow(failures, address, FAILURES_PER_SECOND, FAILURES_BURST, now_ns);
 }
 
 /* Ends the connection without an answer: a client takes a refusal as final, but tries again after a lost connection. */
@@ -282,7 +263,7 @@ static void request_on_verified(void *ctx, int error)
     if (rc == 0) {
         rc = client_ids_add(&c->identity, slice_str("digest"), buf_slice(&c->verified_id));
     } else if (rc == CONCLAVE_AUTH_FAILED) {
-        request_count_failure(c);
+        (void)request_may_fail(c, true);
     }
     buf_finish(&c->verified_id);
     int32_t err = request_conclude(c, "digest", rc, "wrong user or password");
@@ -302,7 +283,7 @@ static int request_verify(struct connection *c, struct slice user_password)
         buf_finish(&id);
         return rc;
     }
-    if (!request_may_fail(c)) {
+    if (!request_may_fail(c, false)) {
         rc = request_put_off(c, "too many failures from this address, or too many at once");
     } else {
         switch (password_checker_begin(s->verifier, user_password, request_on_verified, c,
@@ -335,10 +316,10 @@ static int request_digest(struct connection *c, struct slice user_password, cons
     }
     switch (digest_super_is(rules, user_password)) {
     case DIGEST_WRONG:
-        if (!request_may_fail(c)) {
+        if (!request_may_fail(c, false)) {
             return request_put_off(c, "too many wrong passwords of the superuser");
         }
-        request_count_failure(c);
+        (void)request_may_fail(c, true);
         request_tell_failure(c, "digest", CONCLAVE_AUTH_FAILED,
                              "wrong password of the superuser: the client gets an ordinary id");
         break;

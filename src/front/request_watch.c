@@ -32,15 +32,6 @@ int request_watch(struct connection *c, enum watch_kind kind, struct slice path)
     return watch_add(s->watches, &c->watcher, kind, path) == 0 ? 0 : CONCLAVE_SYSTEM_ERROR;
 }
 
-static void answer_header(struct connection *c, const struct request *r, int32_t err)
-{
-    size_t place = connection_reply_begin(c, r->xid, state_zxid(c->service->state));
-    if (err != 0) {
-        connection_reply_fail(c, place, err);
-    }
-    connection_reply_end(c, place);
-}
-
 /* --- setWatches, setWatches2 ------------------------------------------------------------------ */
 
 /* One list of one-shot watches: sends the missed events, sets the other watches again. */
@@ -97,7 +88,7 @@ static void request_set_watches(struct connection *c, const struct request *r,
         connection_drop(c, "its watches could not be set again: too many watches");
     }
     if (c->stage == CONNECTION_SERVING) { /* its events may have passed the output limit */
-        answer_header(c, r, err);
+        connection_reply(c, r->xid, state_zxid(c->service->state), err);
     }
 }
 
@@ -185,7 +176,7 @@ static void answer_find_watches(struct connection *c, const struct request *r, b
     if (err == 0 && !find_watches(c, watcher_types[record.type], record.path, remove)) {
         err = CONCLAVE_NO_WATCHER;
     }
-    answer_header(c, r, err);
+    connection_reply(c, r->xid, state_zxid(c->service->state), err);
 }
 
 void answer_check_watches(struct connection *c, const struct request *r)

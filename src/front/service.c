@@ -95,7 +95,7 @@ int service_init(struct service *s, const struct service_options *options)
 
 void service_tell_refused(void *ctx, const char *host, unsigned long long untold)
 {
-    log_warn("server", "auth-failed-more", "address=%s count=%llu in_s=%d", host, untold,
+    log_warn("server", ctx, "address=%s count=%llu in_s=%d", host, untold,
              REFUSALS_MINUTE_MS / 1000);
 }
 
@@ -110,7 +110,7 @@ void service_finish(struct service *s)
     map_finish(&s->by_session);
     client_addresses_finish(&s->addresses);
     rates_finish(&s->auth_failures);
-    refusals_finish(&s->auth_refused, service_tell_refused, NULL);
+    refusals_finish(&s->auth_refused, service_tell_refused, AUTH_FAILED_MORE);
     session_tracker_destroy(s->sessions);
     local_sessions_finish(&s->locals);
     watch_table_destroy(s->watches);
@@ -623,7 +623,7 @@ void service_tick(struct service *s)
         service_close_acls(s, now_ms);
     }
     if (refusals_deadline(&s->auth_refused) <= now_ms) {
-        refusals_tick(&s->auth_refused, now_ms, service_tell_refused, NULL);
+        refusals_tick(&s->auth_refused, now_ms, service_tell_refused, AUTH_FAILED_MORE);
     }
     while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);

@@ -180,7 +180,8 @@ int64_t service_oldest_write_ms(const struct service *s);
 /* Resets the statistics, except those of connections. */
 void service_reset_stats(struct service *s);
 
-/* Logs the count after a minute of refusals: a refusals_fn. */
+/* Logs the count after a minute of refusals: a refusals_fn. ctx is the event of the line. */
+#define AUTH_FAILED_MORE "auth-failed-more"
 void service_tell_refused(void *ctx, const char *host, unsigned long long untold);
 
 /* For connections. */

@@ -421,9 +421,10 @@ int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tl
     return s->tls != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
-int stream_use_tls_client(struct stream *s, struct tls_context *context, const char *host)
+int stream_use_tls_client(struct stream *s, struct tls_context *context, const char *host,
+                          bool verify_host)
 {
-    s->tls = tls_create(context, host, false);
+    s->tls = tls_create(context, host, verify_host);
     return s->tls != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 

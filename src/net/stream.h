@@ -76,9 +76,9 @@ enum stream_tls {
 int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode,
                    struct worker *worker) CONCLAVE_MUST_USE;
 
-/* The client's side; before stream_start. host as for tls_create. 0 or CONCLAVE_ENOMEM. */
-int stream_use_tls_client(struct stream *s, struct tls_context *context,
-                          const char *host) CONCLAVE_MUST_USE;
+/* The client's side; before stream_start. host and verify_host as for tls_create. 0 or CONCLAVE_ENOMEM. */
+int stream_use_tls_client(struct stream *s, struct tls_context *context, const char *host,
+                          bool verify_host) CONCLAVE_MUST_USE;
 
 /* How much is read at once while a frame is incomplete: more than the usual 4 KiB for a peer that
  * sends much. */

@@ -39,16 +39,6 @@ void join_finish(struct replication *r)
     free(r->join.asks);
 }
 
-static void join_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
-                           uint64_t number, uint64_t index)
-{
-    const struct log_message_note note = {number, engine_term(r->engine), index};
-    struct buf bytes;
-    buf_init(&bytes, 0);
-    log_message_put_note(&bytes, kind, &note);
-    send_queue_send(r, to, &bytes);
-}
-
 /* On the silent server. */
 
 bool join_silences(struct replication *r, uint64_t from, const struct log_message *m)
@@ -58,7 +48,8 @@ bool join_silences(struct replication *r, uint64_t from, const struct log_messag
     }
     if (m->kind == MESSAGE_OFFER ||
         (m->kind == MESSAGE_ENGINE && m->engine.kind == ENGINE_APPEND)) {
-        join_send_note(r, from, MESSAGE_JOIN, r->join.number, 0);
+        send_queue_note(r, from, MESSAGE_JOIN,
+                        (struct log_message_note){r->join.number, engine_term(r->engine), 0});
     }
     return true;
 }
@@ -82,14 +73,8 @@ static struct join_ask *find_ask(struct join *j, uint64_t from)
             return &j->asks[i];
         }
     }
-    if (j->n_asks == j->cap_asks) {
-        size_t cap = j->cap_asks == 0 ? 8 : 2 * j->cap_asks;
-        struct join_ask *grown = realloc(j->asks, cap * sizeof *grown);
-        if (grown == NULL) {
-            return NULL;
-        }
-        j->asks = grown;
-        j->cap_asks = cap;
+    if (!array_room(&j->asks, j->n_asks, &j->cap_asks, sizeof *j->asks)) {
+        return NULL;
     }
     j->asks[j->n_asks] = (struct join_ask){.from = from};
     return &j->asks[j->n_asks++];
@@ -119,7 +104,8 @@ static void asked(struct replication *r, uint64_t from, uint64_t number)
         ask->index = running_log_last_index(r);
     }
     if (ask->index <= engine_commit_index(r->engine)) {
-        join_send_note(r, from, MESSAGE_JOIN_OK, number, ask->index);
+        send_queue_note(r, from, MESSAGE_JOIN_OK,
+                        (struct log_message_note){number, j->term, ask->index});
     }
 }
 

@@ -71,15 +71,6 @@ static void confirm(struct replication *r)
 
 /* On the leader. */
 
-static void read_index_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
-                                 const struct log_message_note *note)
-{
-    struct buf bytes;
-    buf_init(&bytes, 0);
-    log_message_put_note(&bytes, kind, note);
-    send_queue_send(r, to, &bytes);
-}
-
 static bool has_answered(const struct read_index *x, uint64_t id)
 {
     for (size_t i = 0; i < x->n_answered; i++) {
@@ -93,11 +84,11 @@ static bool has_answered(const struct read_index *x, uint64_t id)
 static void ask_voters(struct replication *r)
 {
     struct read_index *x = &r->read_index;
-    const struct log_message_note note = {.id = x->round, .term = x->round_term};
     x->round_ms = running_log_now_ms(r);
     for (size_t i = 0; i < r->n_voters; i++) {
         if (!has_answered(x, r->voters[i]) && r->voters[i] != (uint64_t)r->options.server_id) {
-            read_index_send_note(r, r->voters[i], MESSAGE_ROUND, &note);
+            send_queue_note(r, r->voters[i], MESSAGE_ROUND,
+                            (struct log_message_note){x->round, x->round_term, 0});
         }
     }
 }
@@ -116,10 +107,10 @@ static void count_answers(struct replication *r)
     x->running = false;
     resolve(r, x->round_ticket, x->round_index);
     for (size_t i = 0; i < x->n_asks; i++) {
-        const struct log_message_note note = {
-            .id = x->asks[i].in_round, .term = x->round_term, .index = x->round_index};
-        if (note.id != 0) {
-            read_index_send_note(r, x->asks[i].from, MESSAGE_READ_OK, &note);
+        if (x->asks[i].in_round != 0) {
+            send_queue_note(
+                r, x->asks[i].from, MESSAGE_READ_OK,
+                (struct log_message_note){x->asks[i].in_round, x->round_term, x->round_index});
         }
     }
 }
@@ -172,14 +163,8 @@ static void note_ask(struct replication *r, uint64_t from, uint64_t id)
             return;
         }
     }
-    if (x->n_asks == x->cap_asks) {
-        size_t cap = x->cap_asks == 0 ? 8 : 2 * x->cap_asks;
-        struct read_ask *grown = realloc(x->asks, cap * sizeof *grown);
-        if (grown == NULL) {
-            return; /* it will ask again */
-        }
-        x->asks = grown;
-        x->cap_asks = cap;
+    if (!array_room(&x->asks, x->n_asks, &x->cap_asks, sizeof *x->asks)) {
+        return; /* it will ask again */
     }
     x->asks[x->n_asks++] = (struct read_ask){.from = from, .next = id};
 }
@@ -192,14 +177,8 @@ static void note_answer(struct replication *r, uint64_t from, const struct log_m
         has_answered(x, from)) {
         return;
     }
-    if (x->n_answered == x->cap_answered) {
-        size_t cap = x->cap_answered == 0 ? 8 : 2 * x->cap_answered;
-        uint64_t *grown = realloc(x->answered, cap * sizeof *grown);
-        if (grown == NULL) {
-            return; /* it will be asked again */
-        }
-        x->answered = grown;
-        x->cap_answered = cap;
+    if (!array_room(&x->answered, x->n_answered, &x->cap_answered, sizeof *x->answered)) {
+        return; /* it will be asked again */
     }
     x->answered[x->n_answered++] = from;
     count_answers(r);
@@ -221,8 +200,8 @@ static void follow(struct replication *r, uint64_t leader)
     x->asked = x->issued;
     x->asked_whom = leader;
     x->asked_ms = now;
-    const struct log_message_note note = {.id = x->asked, .term = engine_term(r->engine)};
-    read_index_send_note(r, leader, MESSAGE_READ, &note);
+    send_queue_note(r, leader, MESSAGE_READ,
+                    (struct log_message_note){x->asked, engine_term(r->engine), 0});
 }
 
 void read_index_turn(struct replication *r)
@@ -252,7 +231,7 @@ void read_index_receive(struct replication *r, uint64_t from, const struct log_m
     case MESSAGE_ROUND:
         /* A server that may have forgotten its promises proves nothing. */
         if (m->note.term == engine_term(r->engine) && join_votes(r)) {
-            read_index_send_note(r, from, MESSAGE_ROUND_OK, &m->note);
+            send_queue_note(r, from, MESSAGE_ROUND_OK, m->note);
         }
         break;
     case MESSAGE_ROUND_OK:

@@ -306,13 +306,6 @@ int64_t replication_deadline(const struct replication *r)
     return first < skip ? first : skip;
 }
 
-int64_t replication_contact_ms(const struct replication *r)
-{
-    int64_t contact = engine_contact_ms(r->engine);
-    int64_t now = running_log_now_ms(r);
-    return contact == INT64_MIN ? INT64_MAX : now > contact ? now - contact : 0;
-}
-
 /* Closing. */
 
 static const uint16_t STAGE_NEXT[] = {

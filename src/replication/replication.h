@@ -188,9 +188,6 @@ int replication_transfer(struct replication *r, uint64_t id) CONCLAVE_MUST_USE;
 uint64_t replication_leader(const struct replication *r);
 uint64_t replication_term(const struct replication *r);
 
-/* How long ago a leader with a majority was known, in ms; INT64_MAX: never. */
-int64_t replication_contact_ms(const struct replication *r);
-
 /* Values for status and metrics. */
 struct replication_stats {
     enum replication_role role;

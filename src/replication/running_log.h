@@ -174,7 +174,6 @@ bool snapshot_task_hungry(const struct replication *r); /* whether it wants a st
 void snapshot_task_step(struct replication *r);         /* one slice, when hungry */
 /* Also keeps a snapshot that the leader sent. */
 void snapshot_task_installed(struct replication *r, uint64_t index);
-
 /* The file is damaged: ignores the snapshot. */
 void snapshot_task_damaged(struct replication *r, uint64_t index);
 
@@ -217,6 +216,7 @@ void send_queue_link(struct replication *r, uint64_t id, bool up);
 void send_queue_add(struct replication *r, const struct engine_message *m);
 void send_queue_matched(struct replication *r, uint64_t id); /* it acknowledged entries */
 void send_queue_send(struct replication *r, uint64_t to, struct buf *message_take);
+void send_queue_note(struct replication *r, uint64_t to, int kind, struct log_message_note note);
 void send_queue_flush(struct replication *r);
 void send_queue_refused(struct replication *r, uint64_t id); /* it sent a malformed message */
 

@@ -72,14 +72,8 @@ struct send_queue_peer *send_queue_peer(struct replication *r, uint64_t id)
     if (found != NULL || o->n == PEERS_MAX) {
         return found;
     }
-    if (o->n == o->cap) {
-        size_t cap = o->cap == 0 ? 8 : 2 * o->cap;
-        struct send_queue_peer *grown = realloc(o->peers, cap * sizeof *grown);
-        if (grown == NULL) {
-            return NULL;
-        }
-        o->peers = grown;
-        o->cap = cap;
+    if (!array_room(&o->peers, o->n, &o->cap, sizeof *o->peers)) {
+        return NULL;
     }
     o->peers[o->n] = (struct send_queue_peer){.id = id};
     return &o->peers[o->n++];
@@ -144,6 +138,14 @@ void send_queue_send(struct replication *r, uint64_t to, struct buf *message_tak
     h->next = NULL;
     *r->outbox.held_end = h;
     r->outbox.held_end = &h->next;
+}
+
+void send_queue_note(struct replication *r, uint64_t to, int kind, struct log_message_note note)
+{
+    struct buf bytes;
+    buf_init(&bytes, 0);
+    log_message_put_note(&bytes, (enum log_message_kind)kind, &note);
+    send_queue_send(r, to, &bytes);
 }
 
 /* Bytes of the entries [from, to) that are in the table. */

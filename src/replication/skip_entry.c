@@ -98,28 +98,14 @@ void skip_entry_wait(struct replication *r, const struct skip_entry *entry)
             : "another member knows a decision to skip this entry");
 }
 
-static void skip_entry_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
-                                 const struct log_message_note *note)
-{
-    struct buf bytes;
-    buf_init(&bytes, 0);
-    log_message_put_note(&bytes, kind, note);
-    send_queue_send(r, to, &bytes);
-}
-
-static void tell_decisions(struct replication *r, uint64_t to)
+void skip_entry_link(struct replication *r, uint64_t to)
 {
     const struct entry_skip *s = &r->skip;
     for (size_t i = 0; i < s->n_decided; i++) {
-        const struct log_message_note note = {s->decided[i].entry.index, engine_term(r->engine),
-                                              s->decided[i].at};
-        skip_entry_send_note(r, to, MESSAGE_SKIP_DECIDED, &note);
+        send_queue_note(r, to, MESSAGE_SKIP_DECIDED,
+                        (struct log_message_note){s->decided[i].entry.index, engine_term(r->engine),
+                                                  s->decided[i].at});
     }
-}
-
-void skip_entry_link(struct replication *r, uint64_t peer)
-{
-    tell_decisions(r, peer);
 }
 
 static void take_vote(struct entry_skip *s, uint64_t from, const struct skip_entry *entry,
@@ -190,7 +176,7 @@ static void skip_entry_decide(struct replication *r)
     running_log_note(r, true, "entry_skip_decided", "index=%" PRIu64 " by=%" PRIu64,
                      r->skip.held.index, running_log_last_index(r));
     for (size_t i = 0; i < r->outbox.n; i++) {
-        tell_decisions(r, r->outbox.peers[i].id);
+        skip_entry_link(r, r->outbox.peers[i].id);
     }
 }
 
@@ -209,8 +195,8 @@ void skip_entry_turn(struct replication *r)
             skip_entry_decide(r);
         }
     } else if (s->wanted == s->held.index && engine_leader(r->engine) != 0) {
-        const struct log_message_note note = {s->held.index, s->held.term, s->held.hash};
-        skip_entry_send_note(r, engine_leader(r->engine), MESSAGE_SKIP_VOTE, &note);
+        send_queue_note(r, engine_leader(r->engine), MESSAGE_SKIP_VOTE,
+                        (struct log_message_note){s->held.index, s->held.term, s->held.hash});
     }
 }
 

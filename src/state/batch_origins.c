@@ -34,14 +34,8 @@ bool origin_put(struct state *s, int64_t id, int64_t sequence)
     size_t place = origin_place(s, id);
     struct batch_origin *origin = origin_at(s, place, id);
     if (origin == NULL) {
-        if (s->origins_count == s->origins_cap) {
-            size_t cap = s->origins_cap == 0 ? 8 : s->origins_cap * 2;
-            struct batch_origin *origins = realloc(s->origins, cap * sizeof *origins);
-            if (origins == NULL) {
-                return false;
-            }
-            s->origins = origins;
-            s->origins_cap = cap;
+        if (!array_room(&s->origins, s->origins_count, &s->origins_cap, sizeof *s->origins)) {
+            return false;
         }
         origin = &s->origins[place];
         memmove(origin + 1, origin, (s->origins_count - place) * sizeof *origin);

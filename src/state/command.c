@@ -133,20 +133,6 @@ int batch_next(struct batch_reader *b, struct command *ret)
     return 1;
 }
 
-int batch_check(struct slice bytes, struct batch_header *ret)
-{
-    struct batch_reader b;
-    struct command c;
-    int rc = batch_open(bytes, &b);
-    if (rc == 0) {
-        while ((rc = batch_next(&b, &c)) == 1) {}
-    }
-    if (rc == 0) {
-        *ret = b.header;
-    }
-    return rc;
-}
-
 void reconfig_end_encode(struct buf *out, int64_t zxid, int32_t err)
 {
     wire_write_i64(out, zxid);

@@ -136,8 +136,4 @@ int batch_open(struct slice bytes, struct batch_reader *ret) CONCLAVE_MUST_USE;
 /* 1 and *ret, 0 at the end, CONCLAVE_ECORRUPT when the bytes end early. */
 int batch_next(struct batch_reader *b, struct command *ret) CONCLAVE_MUST_USE;
 
-/* Whether all of a batch can be read: 0 and its header, or CONCLAVE_ECORRUPT. For batches of other
- * servers, before they go into the log. */
-int batch_check(struct slice bytes, struct batch_header *ret) CONCLAVE_MUST_USE;
-
 #endif

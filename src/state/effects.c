@@ -73,13 +73,7 @@ size_t effects_path(struct effects *e, const struct znode *node)
 void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
                    const struct acl_list *acl)
 {
-    if (e->events_count == e->events_cap) {
-        size_t cap = e->events_cap == 0 ? 4 : e->events_cap * 2;
-        struct state_event *events = realloc(e->events, cap * sizeof *events);
-        state_need(events != NULL);
-        e->events = events;
-        e->events_cap = cap;
-    }
+    state_need(array_room(&e->events, e->events_count, &e->events_cap, sizeof *e->events));
     struct slice path = {(const uint8_t *)(uintptr_t)offset, len};
     bool open = acl->id == ACL_OPEN;
     struct wire_vector entries = open ? (struct wire_vector){SLICE_NULL, 0} : acl_vector(acl);

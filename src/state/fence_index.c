@@ -52,13 +52,7 @@ void fence_note(struct state *s, struct fence_binding *b)
     if (b->noted != 0) {
         return;
     }
-    if (f->before_count == f->before_cap) {
-        size_t cap = f->before_cap == 0 ? 4 : f->before_cap * 2;
-        struct fence_before *before = realloc(f->before, cap * sizeof *before);
-        state_need(before != NULL);
-        f->before = before;
-        f->before_cap = cap;
-    }
+    state_need(array_room(&f->before, f->before_count, &f->before_cap, sizeof *f->before));
     struct fence_before *before = &f->before[f->before_count++];
     *before = (struct fence_before){.binding = b, .until_ms = b->terms.until_ms, .memo = b->memo};
     buf_init(&before->memo.path, 0);

@@ -146,13 +146,7 @@ static int path_compare(const void *a, const void *b)
 
 static void checks_add(struct multi_checks *c, struct slice path)
 {
-    if (c->count == c->cap) {
-        size_t cap = c->cap == 0 ? 8 : c->cap * 2;
-        struct slice *paths = realloc(c->paths, cap * sizeof *paths);
-        state_need(paths != NULL);
-        c->paths = paths;
-        c->cap = cap;
-    }
+    state_need(array_room(&c->paths, c->count, &c->cap, sizeof *c->paths));
     c->paths[c->count++] = path;
 }
 

@@ -1,6 +1,6 @@
 /* Reads: answers getData, exists, getChildren, getACL and the other questions from the tree. */
-#include "state/ephemerals.h"
-#include "state/reply_bound.h"
+#include "state/query.h"
+
 #include "state/state_internal.h"
 
 #include "tree/acl_rules.h"
@@ -26,9 +26,6 @@ struct query {
 static int find_readable(const struct query *q, struct slice path, int32_t perms,
                          const struct znode **ret)
 {
-    if (slice_is_null(path)) {
-        return CONCLAVE_MARSHALLING_ERROR;
-    }
     const struct znode *node = tree_find(&q->s->tree, path);
     if (node == NULL) {
         return CONCLAVE_NO_NODE;
@@ -40,105 +37,86 @@ static int find_readable(const struct query *q, struct slice path, int32_t perms
     return 0;
 }
 
-/* The only read that leaves a watch when there is no node, and that refuses a NUL. */
-static int query_exists(const struct query *q, struct wire_reader *r)
+static void append_children(const struct znode *node, struct buf *out)
 {
-    struct wire_exists_request request;
-    if (wire_decode_exists_request(r, &request) != 0 || slice_is_null(request.path)) {
-        return CONCLAVE_MARSHALLING_ERROR;
+    wire_write_i32(out, (int32_t)znode_children(node));
+    for (const struct znode *c = znode_first_child(node); c != NULL; c = c->next) {
+        wire_write_string(out, znode_name(c));
     }
-    if (request.path.len > 0 && memchr(request.path.data, '\0', request.path.len) != NULL) {
-        return CONCLAVE_BAD_ARGUMENTS;
-    }
-    const struct znode *node;
-    int rc = find_readable(q, request.path, WIRE_PERM_READ, &node);
-    if (request.watch && (rc == 0 || rc == CONCLAVE_NO_NODE)) {
-        *q->watch = (struct state_watch){STATE_WATCH_DATA, request.path};
-    }
-    if (rc == 0) {
-        znode_append_stat(node, q->out);
-    }
-    return rc;
-}
-
-static int query_get_data(const struct query *q, struct wire_reader *r)
-{
-    struct wire_get_data_request request;
-    if (wire_decode_get_data_request(r, &request) != 0) {
-        return CONCLAVE_MARSHALLING_ERROR;
-    }
-    const struct znode *node;
-    int rc = find_readable(q, request.path, WIRE_PERM_READ, &node);
-    if (rc != 0) {
-        return rc;
-    }
-    wire_write_buffer(q->out, znode_data(node));
-    znode_append_stat(node, q->out);
-    if (request.watch) {
-        *q->watch = (struct state_watch){STATE_WATCH_DATA, request.path};
-    }
-    return 0;
-}
-
-/* getChildren and getChildren2: the names, and the stat for the latter. Requests are alike. */
-static int query_get_children(const struct query *q, struct wire_reader *r, bool with_stat)
-{
-    struct wire_get_children_request request;
-    if (wire_decode_get_children_request(r, &request) != 0) {
-        return CONCLAVE_MARSHALLING_ERROR;
-    }
-    const struct znode *node;
-    int rc = find_readable(q, request.path, WIRE_PERM_READ, &node);
-    if (rc != 0) {
-        return rc;
-    }
-    wire_write_i32(q->out, (int32_t)znode_children(node));
-    const struct znode *child = znode_first_child(node);
-    for (; child != NULL; child = child->next) {
-        wire_write_string(q->out, znode_name(child));
-    }
-    if (with_stat) {
-        znode_append_stat(node, q->out);
-    }
-    if (request.watch) {
-        *q->watch = (struct state_watch){STATE_WATCH_CHILD, request.path};
-    }
-    return 0;
 }
 
 /* Who may read but not administer sees digests hidden. */
-static int query_get_acl(const struct query *q, struct wire_reader *r)
+static void append_acl(const struct query *q, const struct znode *node)
 {
-    struct wire_get_acl_request request;
-    if (wire_decode_get_acl_request(r, &request) != 0) {
-        return CONCLAVE_MARSHALLING_ERROR;
-    }
-    const struct znode *node;
-    int rc = find_readable(q, request.path, WIRE_PERM_READ | WIRE_PERM_ADMIN, &node);
-    if (rc != 0) {
-        return rc;
-    }
     struct wire_vector acl = state_acl(q->s, node);
     if (state_permits(q->s, node, q->ids, WIRE_PERM_ADMIN)) {
         wire_write_vector(q->out, &acl);
     } else {
         acl_redact(acl, q->out);
     }
-    znode_append_stat(node, q->out);
-    return 0;
 }
 
-/* All nodes below; for "/" as in ZooKeeper, those of the boot tree included. */
-static int query_get_all_children_number(const struct query *q, struct wire_reader *r)
+static void append_answer(const struct query *q, int32_t type, const struct znode *node)
 {
-    struct wire_get_all_children_number_request request;
-    if (wire_decode_get_all_children_number_request(r, &request) != 0) {
-        return CONCLAVE_MARSHALLING_ERROR;
-    }
-    const struct znode *node;
-    int rc = find_readable(q, request.path, WIRE_PERM_READ, &node);
-    if (rc == 0) {
+    switch (type) {
+    case WIRE_GET_DATA:
+        wire_write_buffer(q->out, znode_data(node));
+        break;
+    case WIRE_GET_CHILDREN:
+        append_children(node, q->out);
+        return;
+    case WIRE_GET_CHILDREN2:
+        append_children(node, q->out);
+        break;
+    case WIRE_GET_ACL:
+        append_acl(q, node);
+        break;
+    case WIRE_GET_ALL_CHILDREN_NUMBER: /* all nodes below; for "/" as in ZooKeeper, with the boot tree */
         wire_write_i32(q->out, (int32_t)znode_below(node));
+        return;
+    default: /* exists */
+        break;
+    }
+    znode_append_stat(node, q->out);
+}
+
+/* The path, and the watch of those reads that can leave one: they all have getData's record. */
+static int decode_read(int32_t type, struct wire_reader *r, struct wire_get_data_request *ret)
+{
+    struct wire_sync_request no_watch;
+    int rc;
+    if (type == WIRE_GET_ACL || type == WIRE_GET_ALL_CHILDREN_NUMBER) {
+        rc = wire_decode_sync_request(r, &no_watch);
+        *ret = (struct wire_get_data_request){.path = no_watch.path};
+    } else {
+        rc = wire_decode_get_data_request(r, ret);
+    }
+    return rc != 0 || slice_is_null(ret->path) ? CONCLAVE_MARSHALLING_ERROR : 0;
+}
+
+/* A read of one node. Only exists leaves a watch when there is none, and refuses a NUL. */
+static int query_node(const struct query *q, int32_t type, struct wire_reader *r)
+{
+    struct wire_get_data_request request;
+    const struct znode *node;
+    int rc = decode_read(type, r, &request);
+    if (rc != 0) {
+        return rc;
+    }
+    bool exists = type == WIRE_EXISTS;
+    if (exists && request.path.len > 0 &&
+        memchr(request.path.data, '\0', request.path.len) != NULL) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    rc = find_readable(q, request.path,
+                       type == WIRE_GET_ACL ? WIRE_PERM_READ | WIRE_PERM_ADMIN : WIRE_PERM_READ,
+                       &node);
+    if (request.watch && (rc == 0 || (exists && rc == CONCLAVE_NO_NODE))) {
+        bool data = exists || type == WIRE_GET_DATA;
+        *q->watch = (struct state_watch){data ? STATE_WATCH_DATA : STATE_WATCH_CHILD, request.path};
+    }
+    if (rc == 0) {
+        append_answer(q, type, node);
     }
     return rc;
 }
@@ -180,8 +158,7 @@ static int query_multi_read(const struct query *q, struct wire_reader *r)
     while (rc == 0 && wire_decode_multi_header(r, &header) == 0 && !header.done) {
         size_t place = q->out->len;
         wire_encode_multi_header(q->out, &(struct wire_multi_header){header.type, false, 0});
-        int err = header.type == WIRE_GET_DATA ? query_get_data(&part, r)
-                                               : query_get_children(&part, r, false);
+        int err = query_node(&part, header.type, r);
         if (err != 0) {
             q->out->len = place;
             wire_encode_multi_header(q->out, &(struct wire_multi_header){WIRE_ERROR, false, err});
@@ -199,17 +176,12 @@ static int query_run(const struct query *q, int32_t type, struct wire_reader *r)
 {
     switch (type) {
     case WIRE_EXISTS:
-        return query_exists(q, r);
     case WIRE_GET_DATA:
-        return query_get_data(q, r);
     case WIRE_GET_CHILDREN:
-        return query_get_children(q, r, false);
     case WIRE_GET_CHILDREN2:
-        return query_get_children(q, r, true);
     case WIRE_GET_ACL:
-        return query_get_acl(q, r);
     case WIRE_GET_ALL_CHILDREN_NUMBER:
-        return query_get_all_children_number(q, r);
+        return query_node(q, type, r);
     case WIRE_MULTI_READ:
         return query_multi_read(q, r);
     case WIRE_SYNC:

@@ -586,12 +586,6 @@ bool state_is_leaving(const struct state *s, int64_t id)
            membership_find(&e->target, id) == NULL;
 }
 
-size_t state_members(const struct state *s, const struct state_member **ret)
-{
-    *ret = s->configuration.members.list;
-    return s->configuration.members.count;
-}
-
 int64_t state_config_version(const struct state *s)
 {
     return s->configuration.version;

@@ -82,9 +82,6 @@ bool state_reconfig(const struct state *s, struct state_reconfig *ret);
  * Also true of a server that the members as last told lack. */
 bool state_is_leaving(const struct state *s, int64_t id);
 
-/* The members as last told; *ret borrows until the state changes. */
-size_t state_members(const struct state *s, const struct state_member **ret);
-
 /* Whether /zookeeper/config lists a member, as it was last published: before the reconfig under way. */
 bool state_config_lists(const struct state *s, int64_t id);
 

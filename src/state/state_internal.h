@@ -10,6 +10,7 @@
 #include "state/fence.h"
 #include "state/fence_index.h"
 #include "state/multi.h"
+#include "state/operation.h"
 #include "state/reconfig.h"
 #include "state/state.h"
 #include "tree/acl_decisions.h"
@@ -173,24 +174,7 @@ static inline bool ttl_valid(int64_t ttl_ms)
     return ttl_ms > 0 && ttl_ms <= TREE_TTL_MAX_MS;
 }
 
-/* --- operation.c: one operation as it stands in a request, alone or in a multi --- */
-struct operation {
-    int32_t type; /* what it is done as: a multi reads some creates as others */
-    union {
-        struct wire_create_ttl_request create; /* all kinds of create; ttl_ms -1: none */
-        struct wire_delete_request delete;
-        struct wire_set_data_request set_data;
-        struct wire_set_acl_request set_acl;
-        struct wire_check_version_request check;
-        struct wire_reconfig_request reconfig;
-        struct spent spent;
-    } u;
-};
-/* Decodes one that stands alone. 0, CONCLAVE_MARSHALLING_ERROR, or the error it has whatever the
- * state is. */
-int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret);
-/* Decodes one of a multi. 0 or CONCLAVE_MARSHALLING_ERROR. */
-int operation_decode_part(struct wire_reader *r, int32_t type, struct operation *ret);
+/* --- operation.c --- */
 /* Does it and appends its reply record to the effects' reply. 0 or the error. */
 int operation_run(struct write *w, const struct operation *op);
 

@@ -14,13 +14,7 @@
 
 static struct undo *undo_add(struct state *s)
 {
-    if (s->undo_count == s->undo_cap) {
-        size_t cap = s->undo_cap == 0 ? 16 : s->undo_cap * 2;
-        struct undo *undo = realloc(s->undo, cap * sizeof *undo);
-        state_need(undo != NULL);
-        s->undo = undo;
-        s->undo_cap = cap;
-    }
+    state_need(array_room(&s->undo, s->undo_count, &s->undo_cap, sizeof *s->undo));
     return &s->undo[s->undo_count++];
 }
 

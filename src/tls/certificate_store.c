@@ -65,15 +65,6 @@ static int store_read(const char *path, struct buf *out, char why[TLS_TEXT_MAX])
     return rc;
 }
 
-/* Forgets what was read, keys included. */
-static void store_forget(struct buf *bytes)
-{
-    if (bytes->data != NULL) {
-        OPENSSL_cleanse(bytes->data, bytes->len);
-    }
-    buf_finish(bytes);
-}
-
 static int store_form_of(const char *path, const struct buf *bytes, enum store_form *ret,
                          char why[TLS_TEXT_MAX])
 {
@@ -258,7 +249,7 @@ static int store_load_own_pem(SSL_CTX *ctx, const struct tls_settings *s, const 
     if (rc == 0) {
         rc = store_use(ctx, s->cert_file, key, sk_X509_value(certs, 0), certs, 1, why);
     }
-    store_forget(&key_bytes);
+    buf_wipe(&key_bytes);
     EVP_PKEY_free(key);
     sk_X509_pop_free(certs, X509_free);
     return rc;
@@ -298,7 +289,7 @@ int certificate_store_load_own(SSL_CTX *ctx, const struct tls_settings *settings
         rc = form == STORE_PEM ? store_load_own_pem(ctx, settings, &bytes, why)
                                : store_load_own_pkcs12(ctx, settings, &bytes, why);
     }
-    store_forget(&bytes);
+    buf_wipe(&bytes);
     return rc;
 }
 
@@ -341,7 +332,7 @@ int certificate_store_load_trust(SSL_CTX *ctx, const struct tls_settings *settin
     for (int i = 0; rc == 0 && i < sk_X509_num(certs); i++) {
         rc = store_trust(ctx, settings->server, sk_X509_value(certs, i));
     }
-    store_forget(&bytes);
+    buf_wipe(&bytes);
     EVP_PKEY_free(key);
     X509_free(cert);
     sk_X509_pop_free(certs, X509_free);
@@ -381,6 +372,6 @@ int certificate_store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings
     }
 out:
     BIO_free(bio);
-    store_forget(&bytes);
+    buf_wipe(&bytes);
     return rc;
 }

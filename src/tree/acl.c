@@ -165,14 +165,8 @@ int acl_keep(struct acl_table *t, const struct acl_list *list)
     if (list->kept) {
         return 0;
     }
-    if (t->kept_count == t->kept_cap) {
-        size_t cap = t->kept_cap == 0 ? KEPT_FIRST : t->kept_cap * 2;
-        struct acl_list **kept = realloc(t->kept, cap * sizeof *kept);
-        if (kept == NULL) {
-            return CONCLAVE_ENOMEM;
-        }
-        t->kept = kept;
-        t->kept_cap = cap;
+    if (!array_room(&t->kept, t->kept_count, &t->kept_cap, sizeof *t->kept)) {
+        return CONCLAVE_ENOMEM;
     }
     struct acl_list *own = acl_find(t, list->id);
     assert(own == list && own->refs > 0); /* it is in use, so it stayed in the table */

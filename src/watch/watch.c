@@ -393,17 +393,6 @@ size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice
     return trigger.told;
 }
 
-void watcher_each(const struct watch_table *t, const struct watcher *w,
-                  void (*fn)(void *ctx, enum watch_kind kind, struct slice path), void *ctx)
-{
-    uint32_t n = w->first;
-    for (size_t i = 0; i < w->count; i++) {
-        const struct watch *watch = watch_at(&t->pool, n);
-        fn(ctx, (enum watch_kind)watch->kind, watch_entry_path(watch->entry));
-        n = watch->by_owner.next;
-    }
-}
-
 /* What Apache ZooKeeper's dataWatches hold. */
 static const enum watch_kind data_kinds[] = {WATCH_DATA, WATCH_PERSISTENT, WATCH_RECURSIVE};
 

@@ -79,11 +79,6 @@ typedef void (*watch_fn)(void *ctx, struct watcher *w, enum watch_event event, s
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,
                      void *ctx);
 
-/* Calls fn for every watch of a watcher, in the order in which they were set; fn must not
- * change the table. The path is the table's. */
-void watcher_each(const struct watch_table *t, const struct watcher *w,
-                  void (*fn)(void *ctx, enum watch_kind kind, struct slice path), void *ctx);
-
 /* Calls fn once for each watcher at each path that has a watch there of another kind than WATCH_CHILD, path by path, until
  * it returns false: what Apache ZooKeeper's dataWatches hold. fn must not change the table. */
 void watch_each_data(const struct watch_table *t,

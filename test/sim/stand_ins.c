@@ -35,11 +35,6 @@ void log_set_level(enum log_level level)
 {
 }
 
-bool log_level_parse(const char *name, enum log_level *ret_level)
-{
-    return false;
-}
-
 void log_line(enum log_level level, const char *room, const char *event, const char *fmt, ...)
 {
     struct sim *s = sim_now();

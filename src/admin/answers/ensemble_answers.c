@@ -18,7 +18,7 @@ static bool grouped(const struct view *v)
 }
 
 /* The line of a member; false: none can be parsed, as on a standalone server. */
-static bool line_of(const struct ensemble_status_member *m, struct server_line *ret)
+static bool line_of(const struct replication_member_stats *m, struct server_line *ret)
 {
     const char *why;
     if (m->address == NULL || server_line_parse(m->address, ret, &why) != 0) {
@@ -26,11 +26,11 @@ static bool line_of(const struct ensemble_status_member *m, struct server_line *
     }
     assert(ret->n_hosts > 0);
     ret->id = m->id;
-    ret->observer = !m->voter;
+    ret->observer = m->role != MEMBER_VOTER;
     return true;
 }
 
-static bool find_member(const struct view *v, uint64_t id, struct ensemble_status_member *ret)
+static bool find_member(const struct view *v, uint64_t id, struct replication_member_stats *ret)
 {
     for (size_t i = 0; quorum_member(server_node(v->server), i, ret); i++) {
         if (ret->id == id) {
@@ -42,12 +42,13 @@ static bool find_member(const struct view *v, uint64_t id, struct ensemble_statu
 
 /* memb */
 
-static void ensemble_answers_member_text(const struct ensemble_status_member *m, struct buf *out)
+static void ensemble_answers_member_text(const struct replication_member_stats *m, struct buf *out)
 {
     struct server_line line;
     struct net_address client;
     char text[NET_TEXT_MAX];
-    buf_printf(out, "member\t%" PRIu64 "\t%s\t%s\t", m->id, m->voter ? "voter" : "observer",
+    buf_printf(out, "member\t%" PRIu64 "\t%s\t%s\t", m->id,
+               m->role == MEMBER_VOTER ? "voter" : "observer",
                m->self     ? "self"
                : m->linked ? "up"
                            : "down");
@@ -65,8 +66,9 @@ static void ensemble_answers_member_text(const struct ensemble_status_member *m,
     } else {
         buf_append_str(out, "-\t-");
     }
-    if (m->snapshot_total > 0) {
-        buf_printf(out, "\t%" PRIu64 "/%" PRIu64 "\n", m->snapshot_sent, m->snapshot_total);
+    if (m->snapshot_bytes_total > 0) {
+        buf_printf(out, "\t%" PRIu64 "/%" PRIu64 "\n", m->snapshot_bytes_sent,
+                   m->snapshot_bytes_total);
     } else {
         buf_append_str(out, "\t-\n");
     }
@@ -74,7 +76,7 @@ static void ensemble_answers_member_text(const struct ensemble_status_member *m,
 
 void ensemble_answer_text(const struct view *v, struct buf *out)
 {
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     struct server_stats s;
     char text[NET_TEXT_MAX];
     if (v->server == NULL) {
@@ -210,7 +212,7 @@ static void ports_text(const struct server_line *line, bool election, struct buf
 
 void ensemble_answer_conf(const struct view *v, struct buf *out)
 {
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     struct server_line line;
     if (!grouped(v)) {
         return;
@@ -241,7 +243,7 @@ void ensemble_answer_conf(const struct view *v, struct buf *out)
 bool ensemble_answer_leader(const struct view *v, struct json *j)
 {
     struct server_stats s;
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     struct server_line line;
     if (!grouped(v)) {
         return false;
@@ -288,7 +290,7 @@ static void put_client(struct json *j, const struct server_line *line)
 
 bool ensemble_answer_voting_view(const struct view *v, struct json *j)
 {
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     struct server_line line;
     char key[24];
     if (!grouped(v)) {
@@ -297,7 +299,7 @@ bool ensemble_answer_voting_view(const struct view *v, struct json *j)
     json_key(j, "current_config");
     json_object_begin(j);
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
-        if (!m.voter || !line_of(&m, &line)) {
+        if (m.role != MEMBER_VOTER || !line_of(&m, &line)) {
             continue;
         }
         snprintf(key, sizeof key, "%" PRIu64, m.id);
@@ -358,7 +360,7 @@ static void put_own_addresses(struct json *j, const char *key, const struct serv
 bool ensemble_answer_zabstate(const struct view *v, struct json *j)
 {
     struct server_stats s;
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     struct server_line line;
     char zxid[32];
     if (!grouped(v)) {
@@ -375,7 +377,7 @@ bool ensemble_answer_zabstate(const struct view *v, struct json *j)
         server_line_finish(&line);
     }
     snprintf(zxid, sizeof zxid, "0x%" PRIx64, (uint64_t)s.zxid);
-    json_member_bool(j, "voting", found && m.voter);
+    json_member_bool(j, "voting", found && m.role == MEMBER_VOTER);
     json_member_string(j, "last_zxid", zxid);
     json_member_int(j, "zab_epoch", (int64_t)s.replication.term);
     json_member_int(j, "zab_counter", s.zxid);
@@ -383,15 +385,15 @@ bool ensemble_answer_zabstate(const struct view *v, struct json *j)
     return true;
 }
 
-static bool is_synced_observer(const struct ensemble_status_member *m)
+static bool is_synced_observer(const struct replication_member_stats *m)
 {
-    return !m->voter && !m->self && m->linked && m->match_index > 0;
+    return m->role != MEMBER_VOTER && !m->self && m->linked && m->match_index > 0;
 }
 
 void ensemble_answer_observers(const struct view *v, struct json *j)
 {
     struct peer_stats links[MEMBERS_MAX];
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     struct server_line line;
     char text[NET_TEXT_MAX];
     const struct peers *peers = replica_peers(server_node(v->server));

@@ -2,6 +2,7 @@
 
 #include "admin/answers/ensemble_answers.h"
 #include "admin/answers/process_info.h"
+#include "base/json.h"
 #include "cluster/server_options.h"
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
@@ -20,17 +21,6 @@ static void text_more(struct buf *out, size_t more)
     }
 }
 
-void four_letter_fraction(struct buf *out, double value, int digits)
-{
-    char text[64];
-    int len = snprintf(text, sizeof text, "%.*f", digits, value);
-    assert(len > 0 && (size_t)len < sizeof text);
-    while (len > 2 && text[len - 1] == '0' && text[len - 2] != '.') {
-        text[--len] = '\0';
-    }
-    buf_append_str(out, text);
-}
-
 /* Apache ZooKeeper answers imok as soon as its port is open; here imok means that reads and writes are answered. */
 void four_letter_ruok(const struct view *v, struct buf *out)
 {
@@ -44,7 +34,7 @@ static void text_figures(const struct view *v, struct buf *out)
     struct server_stats s;
     server_stats(v->server, &s);
     buf_printf(out, "Latency min/avg/max: %" PRId64 "/", s.latency_min_ms);
-    four_letter_fraction(out, s.latency_avg_ms, 4);
+    real_append(out, s.latency_avg_ms, 4);
     buf_printf(out, "/%" PRId64 "\n", s.latency_max_ms);
     buf_printf(out, "Received: %" PRIu64 "\n", s.service.packets_received);
     buf_printf(out, "Sent: %" PRIu64 "\n", s.service.packets_sent);
@@ -180,42 +170,43 @@ static void append_path(struct buf *out, struct slice path)
     buf_append_u8(out, '\n');
 }
 
-void four_letter_wchc(const struct view *v, struct buf *out)
+/* The watches under a line for each session or path; the table has each path once. */
+static void text_watches(const struct view *v, struct buf *out, bool by_session)
 {
     size_t count;
     size_t more;
     size_t i;
     struct view_room room = view_room(v, out, 1);
-    struct view_watch *watches = view_watches(v, &room, true, &count, &more);
+    struct view_watch *watches = view_watches(v, &room, by_session, &count, &more);
     for (i = 0; i < count && view_has_room(&room); i++) {
-        if (i == 0 || watches[i].session_id != watches[i - 1].session_id) {
-            buf_printf(out, "0x%" PRIx64 "\n", (uint64_t)watches[i].session_id);
+        const struct view_watch *w = &watches[i];
+        bool session_begins = i == 0 || w->session_id != watches[i - 1].session_id;
+        bool path_begins = i == 0 || w->path.data != watches[i - 1].path.data;
+        if (!by_session && path_begins) {
+            append_path(out, w->path);
         }
-        buf_append_u8(out, '\t');
-        append_path(out, watches[i].path);
+        if (!by_session || session_begins) {
+            buf_printf(out, by_session ? "0x%" PRIx64 "\n" : "\t0x%" PRIx64 "\n",
+                       (uint64_t)w->session_id);
+        }
+        if (by_session) {
+            buf_append_u8(out, '\t');
+            append_path(out, w->path);
+        }
     }
     free(watches);
     text_more(out, more + (count - i));
     buf_append_str(out, "\n");
 }
 
+void four_letter_wchc(const struct view *v, struct buf *out)
+{
+    text_watches(v, out, true);
+}
+
 void four_letter_wchp(const struct view *v, struct buf *out)
 {
-    size_t count;
-    size_t more;
-    size_t i;
-    struct view_room room = view_room(v, out, 1);
-    struct view_watch *watches = view_watches(v, &room, false, &count, &more);
-    for (i = 0; i < count && view_has_room(&room); i++) {
-        /* The path is the table's own string, so equal paths have equal pointers. */
-        if (i == 0 || watches[i].path.data != watches[i - 1].path.data) {
-            append_path(out, watches[i].path);
-        }
-        buf_printf(out, "\t0x%" PRIx64 "\n", (uint64_t)watches[i].session_id);
-    }
-    free(watches);
-    text_more(out, more + (count - i));
-    buf_append_str(out, "\n");
+    text_watches(v, out, false);
 }
 
 /* dump */
@@ -321,7 +312,7 @@ static void append_figure(void *ctx, const struct view_figure *f)
         buf_printf(ctx, "%" PRId64, f->whole);
         break;
     case FIGURE_FRACTION:
-        four_letter_fraction(ctx, f->fraction, 4);
+        real_append(ctx, f->fraction, 4);
         break;
     }
     buf_append_u8(ctx, '\n');

@@ -27,7 +27,4 @@ void four_letter_crst(const struct view *v, struct buf *out);
 void four_letter_hash(const struct view *v, struct buf *out);
 void four_letter_gtmk(const struct view *v, struct buf *out);
 
-/* A fraction as Java prints it: at least one decimal place, at most `digits`. */
-void four_letter_fraction(struct buf *out, double value, int digits);
-
 #endif

@@ -60,7 +60,7 @@ static void write_row(struct buf *out, const struct metric_row *row, const void 
 
 /* A member, for the metrics that have one sample per member. */
 struct sample {
-    struct ensemble_status_member member;
+    struct replication_member_stats member;
     uint64_t last_index;
 };
 
@@ -74,9 +74,9 @@ struct sample {
       "Newest log entry that a member is known to have")                                           \
     X(conclave_member_lag, false, m->last_index - m->member.match_index,                           \
       "Log entries that a member is not known to have")                                            \
-    X(conclave_member_snapshot_sent, false, m->member.snapshot_sent,                               \
+    X(conclave_member_snapshot_sent, false, m->member.snapshot_bytes_sent,                         \
       "Bytes of the snapshot being sent that a member has received")                               \
-    X(conclave_member_snapshot_total, false, m->member.snapshot_total,                             \
+    X(conclave_member_snapshot_total, false, m->member.snapshot_bytes_total,                       \
       "Bytes of the snapshot being sent to a member; 0: none")
 
 #define SAMPLE_READ(gauge, fraction, expression, help)                                             \

@@ -5,7 +5,7 @@
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
 #include "front/service.h"
-#include "state/ephemerals.h"
+#include "state/query.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

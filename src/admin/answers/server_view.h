@@ -5,8 +5,8 @@
 #ifndef ADMIN_ANSWERS_SERVER_VIEW_H
 #define ADMIN_ANSWERS_SERVER_VIEW_H
 
-#include "admin/answers/admin_options.h"
 #include "base/slice.h"
+#include "daemon/admin_options.h"
 #include "front/connection.h"
 
 struct server;

@@ -4,11 +4,11 @@
 #include "admin/answers/ensemble_answers.h"
 #include "admin/answers/four_letter_text.h"
 #include "admin/answers/process_info.h"
-#include "base/json.h"
 #include "cluster/server_options.h"
 #include "cluster/snapshot_schedule.h"
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
+#include "replication/disk/snapshot_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,24 +25,6 @@ struct command_run {
     struct buf error;     /* empty: none */
 };
 
-static void put_string(struct command_run *r, const char *key, const char *value)
-{
-    json_key(r->json, key);
-    json_string(r->json, value);
-}
-
-static void put_int(struct command_run *r, const char *key, int64_t value)
-{
-    json_key(r->json, key);
-    json_int(r->json, value);
-}
-
-static void put_bool(struct command_run *r, const char *key, bool value)
-{
-    json_key(r->json, key);
-    json_bool(r->json, value);
-}
-
 static void put_empty_array(struct command_run *r, const char *key)
 {
     json_key(r->json, key);
@@ -53,7 +35,7 @@ static void put_empty_array(struct command_run *r, const char *key)
 static void put_more(struct command_run *r, size_t more)
 {
     if (more > 0) {
-        put_int(r, "left_out", (int64_t)more);
+        json_member_int(r->json, "left_out", (int64_t)more);
     }
 }
 
@@ -67,27 +49,26 @@ struct connection_list {
 static void list_connection(void *ctx, const struct view_connection *c)
 {
     const struct connection_list *list = ctx;
-    struct command_run r = {.json = list->json};
     const struct connection_stats *s = &c->stats;
     json_object_begin(list->json);
-    put_string(&r, "remote_socket_address", c->address);
-    put_int(&r, "interest_ops", c->interest);
-    put_int(&r, "outstanding_requests", (int64_t)c->queued);
-    put_int(&r, "packets_received", (int64_t)s->received);
-    put_int(&r, "packets_sent", (int64_t)s->sent);
+    json_member_string(list->json, "remote_socket_address", c->address);
+    json_member_int(list->json, "interest_ops", c->interest);
+    json_member_int(list->json, "outstanding_requests", (int64_t)c->queued);
+    json_member_int(list->json, "packets_received", (int64_t)s->received);
+    json_member_int(list->json, "packets_sent", (int64_t)s->sent);
     if (!list->brief) {
-        put_int(&r, "session_id", c->session_id);
-        put_string(&r, "last_operation", c->last_op);
-        put_int(&r, "established", c->established_ms);
-        put_int(&r, "session_timeout", c->timeout_ms);
-        put_int(&r, "last_cxid", s->last_cxid);
-        put_int(&r, "last_zxid", s->last_zxid);
-        put_int(&r, "last_response_time", s->response_at_ms);
-        put_int(&r, "last_latency", s->latency_last_ms);
-        put_int(&r, "min_latency", s->latency_min_ms);
-        put_int(&r, "avg_latency",
-                s->answered == 0 ? 0 : (int64_t)(s->latency_sum_ms / s->answered));
-        put_int(&r, "max_latency", s->latency_max_ms);
+        json_member_int(list->json, "session_id", c->session_id);
+        json_member_string(list->json, "last_operation", c->last_op);
+        json_member_int(list->json, "established", c->established_ms);
+        json_member_int(list->json, "session_timeout", c->timeout_ms);
+        json_member_int(list->json, "last_cxid", s->last_cxid);
+        json_member_int(list->json, "last_zxid", s->last_zxid);
+        json_member_int(list->json, "last_response_time", s->response_at_ms);
+        json_member_int(list->json, "last_latency", s->latency_last_ms);
+        json_member_int(list->json, "min_latency", s->latency_min_ms);
+        json_member_int(list->json, "avg_latency",
+                        s->answered == 0 ? 0 : (int64_t)(s->latency_sum_ms / s->answered));
+        json_member_int(list->json, "max_latency", s->latency_max_ms);
     }
     json_object_end(list->json);
 }
@@ -116,9 +97,9 @@ static void put_response_sizes(struct command_run *r, const char *key,
 {
     json_key(r->json, key);
     json_object_begin(r->json);
-    put_int(r, "last_buffer_size", m->response_last);
-    put_int(r, "min_buffer_size", m->response_min);
-    put_int(r, "max_buffer_size", m->response_max);
+    json_member_int(r->json, "last_buffer_size", m->response_last);
+    json_member_int(r->json, "min_buffer_size", m->response_min);
+    json_member_int(r->json, "max_buffer_size", m->response_max);
     json_object_end(r->json);
 }
 
@@ -127,36 +108,36 @@ static void run_srvr(struct command_run *r)
     struct server_stats s;
     const char *dir = server_options(r->view->server)->data_dir;
     server_stats(r->view->server, &s);
-    put_string(r, "version", process_info_version());
-    put_bool(r, "read_only", view_read_only(r->view));
+    json_member_string(r->json, "version", process_info_version());
+    json_member_bool(r->json, "read_only", view_read_only(r->view));
     json_key(r->json, "server_stats");
     json_object_begin(r->json);
-    put_int(r, "packets_sent", (int64_t)s.service.packets_sent);
-    put_int(r, "packets_received", (int64_t)s.service.packets_received);
+    json_member_int(r->json, "packets_sent", (int64_t)s.service.packets_sent);
+    json_member_int(r->json, "packets_received", (int64_t)s.service.packets_received);
     put_response_sizes(r, "client_response_stats", s.metrics);
-    put_string(r, "server_state", s.mode);
-    put_int(r, "auth_failed_count", (int64_t)s.service.auth_failed);
-    put_int(r, "max_latency", s.latency_max_ms);
-    put_int(r, "min_latency", s.latency_min_ms);
+    json_member_string(r->json, "server_state", s.mode);
+    json_member_int(r->json, "auth_failed_count", (int64_t)s.service.auth_failed);
+    json_member_int(r->json, "max_latency", s.latency_max_ms);
+    json_member_int(r->json, "min_latency", s.latency_min_ms);
     json_key(r->json, "avg_latency");
     json_real(r->json, s.latency_avg_ms, 4);
-    put_int(r, "outstanding_requests", (int64_t)s.outstanding);
-    put_int(r, "last_processed_zxid", s.zxid);
-    put_int(r, "data_dir_size", process_info_folder_bytes(dir, "snapshot"));
-    put_int(r, "log_dir_size", process_info_folder_bytes(dir, "log"));
-    put_int(r, "num_alive_client_connections", (int64_t)s.port.connections);
-    put_int(r, "uptime", s.uptime_ms);
+    json_member_int(r->json, "outstanding_requests", (int64_t)s.outstanding);
+    json_member_int(r->json, "last_processed_zxid", s.zxid);
+    json_member_int(r->json, "data_dir_size", process_info_folder_bytes(dir, "snapshot"));
+    json_member_int(r->json, "log_dir_size", process_info_folder_bytes(dir, "log"));
+    json_member_int(r->json, "num_alive_client_connections", (int64_t)s.port.connections);
+    json_member_int(r->json, "uptime", s.uptime_ms);
     json_object_end(r->json);
     put_response_sizes(r, "client_response", s.metrics);
     if (strcmp(s.mode, "leader") == 0) {
         json_key(r->json, "proposal_stats");
         json_object_begin(r->json);
-        put_int(r, "last_buffer_size", s.ensemble.proposal_last);
-        put_int(r, "min_buffer_size", s.ensemble.proposal_min);
-        put_int(r, "max_buffer_size", s.ensemble.proposal_max);
+        json_member_int(r->json, "last_buffer_size", s.ensemble.proposal_last);
+        json_member_int(r->json, "min_buffer_size", s.ensemble.proposal_min);
+        json_member_int(r->json, "max_buffer_size", s.ensemble.proposal_max);
         json_object_end(r->json);
     }
-    put_int(r, "node_count", (int64_t)s.state.nodes);
+    json_member_int(r->json, "node_count", (int64_t)s.state.nodes);
 }
 
 static void run_stat(struct command_run *r)
@@ -172,32 +153,32 @@ static void run_conf(struct command_run *r)
     char dir[PATH_MAX];
     bool open = server_address(r->view->server, PORT_CLIENT, &address);
     process_info_absolute(o->data_dir, dir, sizeof dir);
-    put_int(r, "client_port", open ? address.port : -1);
-    put_string(r, "data_dir", dir);
-    put_string(r, "data_log_dir", dir);
-    put_int(r, "tick_time", o->limits.tick_ms);
-    put_int(r, "max_client_cnxns", (int64_t)o->limits.address_max);
-    put_int(r, "min_session_timeout", o->limits.session_min_ms);
-    put_int(r, "max_session_timeout", o->limits.session_max_ms);
-    put_int(r, "server_id", member_number(o->server_id));
-    put_int(r, "client_port_listen_backlog", o->backlog);
+    json_member_int(r->json, "client_port", open ? address.port : -1);
+    json_member_string(r->json, "data_dir", dir);
+    json_member_string(r->json, "data_log_dir", dir);
+    json_member_int(r->json, "tick_time", o->limits.tick_ms);
+    json_member_int(r->json, "max_client_cnxns", (int64_t)o->limits.address_max);
+    json_member_int(r->json, "min_session_timeout", o->limits.session_min_ms);
+    json_member_int(r->json, "max_session_timeout", o->limits.session_max_ms);
+    json_member_int(r->json, "server_id", member_number(o->server_id));
+    json_member_int(r->json, "client_port_listen_backlog", o->backlog);
 }
 
 static void run_dirs(struct command_run *r)
 {
     const char *dir = server_options(r->view->server)->data_dir;
-    put_int(r, "datadir_size", process_info_folder_bytes(dir, "snapshot"));
-    put_int(r, "logdir_size", process_info_folder_bytes(dir, "log"));
+    json_member_int(r->json, "datadir_size", process_info_folder_bytes(dir, "snapshot"));
+    json_member_int(r->json, "logdir_size", process_info_folder_bytes(dir, "log"));
 }
 
 static void put_fact(void *ctx, const char *key, const char *value)
 {
-    put_string(ctx, key, value);
+    json_member_string(ctx, key, value);
 }
 
 static void run_envi(struct command_run *r)
 {
-    process_info_environment(put_fact, r);
+    process_info_environment(put_fact, r->json);
 }
 
 static void put_figure(void *ctx, const struct view_figure *f)
@@ -224,7 +205,7 @@ static void run_mntr(struct command_run *r)
 
 static void run_isro(struct command_run *r)
 {
-    put_bool(r, "read_only", view_read_only(r->view));
+    json_member_bool(r->json, "read_only", view_read_only(r->view));
 }
 
 static void run_crst(struct command_run *r)
@@ -239,7 +220,7 @@ static void run_srst(struct command_run *r)
 
 static void run_gtmk(struct command_run *r)
 {
-    put_int(r, "tracemask", r->view->trace_mask);
+    json_member_int(r->json, "tracemask", r->view->trace_mask);
 }
 
 static void run_stmk(struct command_run *r)
@@ -257,7 +238,7 @@ static void run_stmk(struct command_run *r)
         return;
     }
     r->view->trace_mask = mask;
-    put_int(r, "tracemask", mask);
+    json_member_int(r->json, "tracemask", mask);
 }
 
 /* The ensemble: see ensemble_answers.c. Here are the answers of a server that is not a member of one. */
@@ -286,8 +267,8 @@ static void run_voting_view(struct command_run *r)
 static void run_zabstate(struct command_run *r)
 {
     if (!ensemble_answer_zabstate(r->view, r->json)) {
-        put_bool(r, "voting", false);
-        put_string(r, "zabstate", "");
+        json_member_bool(r->json, "voting", false);
+        json_member_string(r->json, "zabstate", "");
     }
 }
 
@@ -300,16 +281,15 @@ static void run_hash(struct command_run *r)
 static void run_last_snapshot(struct command_run *r)
 {
     struct server_snapshot snapshot;
-    char path[PATH_MAX];
     char zxid[24];
     struct stat st;
     server_snapshot(r->view->server, &snapshot);
-    int n = snprintf(path, sizeof path, "%s/snapshot/%020" PRIu64 ".snapshot",
-                     server_options(r->view->server)->data_dir, snapshot.index);
-    bool found = snapshot.index > 0 && n < (int)sizeof path && stat(path, &st) == 0;
+    char *path = snapshot_path(server_options(r->view->server)->data_dir, snapshot.index);
+    bool found = snapshot.index > 0 && path != NULL && stat(path, &st) == 0;
+    free(path);
     snprintf(zxid, sizeof zxid, "%" PRIx64, found ? snapshot.zxid : INT64_C(-1));
-    put_string(r, "zxid", zxid);
-    put_int(r, "timestamp", found ? st.st_mtim.tv_sec : -1);
+    json_member_string(r->json, "zxid", zxid);
+    json_member_int(r->json, "timestamp", found ? st.st_mtim.tv_sec : -1);
 }
 
 static void run_initial_configuration(struct command_run *r)
@@ -382,7 +362,7 @@ static void run_system_properties(struct command_run *r)
     }
     qsort(list.items, list.count, sizeof *list.items, by_key);
     for (size_t i = 0; i < list.count; i++) {
-        put_string(r, list.items[i].key, list.items[i].value);
+        json_member_string(r->json, list.items[i].key, list.items[i].value);
         free(list.items[i].key);
         free(list.items[i].value);
     }
@@ -396,7 +376,7 @@ static void run_nothing(struct command_run *r)
 
 /* Watches and sessions */
 
-static void adminserver_commands_key_number(struct command_run *r, int64_t number)
+static void key_number(struct command_run *r, int64_t number)
 {
     char key[32];
     snprintf(key, sizeof key, "%" PRId64, number);
@@ -407,64 +387,58 @@ static void run_wchs(struct command_run *r)
 {
     struct watch_stats s;
     watch_stats(server_service(r->view->server)->watches, &s);
-    put_int(r, "num_connections", (int64_t)s.data_watchers);
-    put_int(r, "num_paths", (int64_t)s.data_paths);
-    put_int(r, "num_total_watches", (int64_t)s.data_watches);
+    json_member_int(r->json, "num_connections", (int64_t)s.data_watchers);
+    json_member_int(r->json, "num_paths", (int64_t)s.data_paths);
+    json_member_int(r->json, "num_total_watches", (int64_t)s.data_watches);
 }
 
-static void put_path(struct command_run *r, struct slice path)
+/* The watches in an array for each session or path; the table has each path once. */
+static void put_watches(struct command_run *r, const char *key, bool by_session)
 {
+    size_t count;
+    size_t more;
+    size_t i = 0;
     struct view_path shown;
-    view_path(path, &shown);
-    json_text(r->json, slice_make(shown.text, shown.len));
+    struct view_room room = view_room(r->view, &r->json->out, 1);
+    struct view_watch *watches = view_watches(r->view, &room, by_session, &count, &more);
+    json_key(r->json, key);
+    json_object_begin(r->json);
+    while (i < count && view_has_room(&room)) {
+        const struct view_watch *first = &watches[i];
+        if (by_session) {
+            key_number(r, first->session_id);
+        } else {
+            view_path(first->path, &shown);
+            json_key_text(r->json, slice_make(shown.text, shown.len));
+        }
+        json_array_begin(r->json);
+        for (; i < count && view_has_room(&room); i++) {
+            if (by_session ? watches[i].session_id != first->session_id
+                           : watches[i].path.data != first->path.data) {
+                break;
+            }
+            if (by_session) {
+                view_path(watches[i].path, &shown);
+                json_text(r->json, slice_make(shown.text, shown.len));
+            } else {
+                json_int(r->json, watches[i].session_id);
+            }
+        }
+        json_array_end(r->json);
+    }
+    json_object_end(r->json);
+    free(watches);
+    put_more(r, more + (count - i));
 }
 
 static void run_wchc(struct command_run *r)
 {
-    size_t count;
-    size_t more;
-    size_t i = 0;
-    struct view_room room = view_room(r->view, &r->json->out, 1);
-    struct view_watch *watches = view_watches(r->view, &room, true, &count, &more);
-    json_key(r->json, "session_id_to_watched_paths");
-    json_object_begin(r->json);
-    while (i < count && view_has_room(&room)) {
-        int64_t id = watches[i].session_id;
-        adminserver_commands_key_number(r, id);
-        json_array_begin(r->json);
-        for (; i < count && watches[i].session_id == id && view_has_room(&room); i++) {
-            put_path(r, watches[i].path);
-        }
-        json_array_end(r->json);
-    }
-    json_object_end(r->json);
-    free(watches);
-    put_more(r, more + (count - i));
+    put_watches(r, "session_id_to_watched_paths", true);
 }
 
 static void run_wchp(struct command_run *r)
 {
-    size_t count;
-    size_t more;
-    size_t i = 0;
-    struct view_path shown;
-    struct view_room room = view_room(r->view, &r->json->out, 1);
-    struct view_watch *watches = view_watches(r->view, &room, false, &count, &more);
-    json_key(r->json, "path_to_session_ids");
-    json_object_begin(r->json);
-    while (i < count && view_has_room(&room)) {
-        const uint8_t *path = watches[i].path.data; /* equal paths have equal pointers */
-        view_path(watches[i].path, &shown);
-        json_key_text(r->json, slice_make(shown.text, shown.len));
-        json_array_begin(r->json);
-        for (; i < count && watches[i].path.data == path && view_has_room(&room); i++) {
-            json_int(r->json, watches[i].session_id);
-        }
-        json_array_end(r->json);
-    }
-    json_object_end(r->json);
-    free(watches);
-    put_more(r, more + (count - i));
+    put_watches(r, "path_to_session_ids", false);
 }
 
 struct ephemeral_list {
@@ -479,7 +453,7 @@ static void list_session(void *ctx, int64_t session_id)
         json_array_end(list->run->json);
     }
     list->open = true;
-    adminserver_commands_key_number(list->run, session_id);
+    key_number(list->run, session_id);
     json_array_begin(list->run->json);
 }
 
@@ -500,7 +474,7 @@ static void run_dump(struct command_run *r)
     json_object_begin(r->json);
     for (size_t i = 0; i < count;) {
         int64_t due_ms = items[i].due_ms;
-        adminserver_commands_key_number(r, due_ms);
+        key_number(r, due_ms);
         json_array_begin(r->json);
         for (; i < count && items[i].due_ms == due_ms; i++) {
             json_int(r->json, items[i].session_id);
@@ -569,7 +543,7 @@ static bool is_name(const char *candidate, const char *name)
     return candidate != NULL && strcmp(candidate, name) == 0;
 }
 
-static const struct admin_command *adminserver_commands_command_find(const char *name)
+static const struct admin_command *admin_command_find(const char *name)
 {
     for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
         const struct admin_command *c = &COMMANDS[i];
@@ -582,35 +556,37 @@ static const struct admin_command *adminserver_commands_command_find(const char 
 
 bool commands_change(const char *name)
 {
-    const struct admin_command *c = adminserver_commands_command_find(name);
+    const struct admin_command *c = admin_command_find(name);
     return c != NULL && c->changes;
 }
 
-/* Writes the end of every answer, and frees r. */
-static void finish_answer(struct command_run *r, const char *name, struct buf *out)
+void commands_begin(struct json *j)
 {
-    put_string(r, "command", name);
-    json_key(r->json, "error");
-    if (r->error.len > 0) {
-        json_text(r->json, buf_slice(&r->error));
+    json_init_pretty(j);
+    json_object_begin(j);
+}
+
+void commands_end(struct json *j, const char *name, struct slice why, struct buf *out)
+{
+    json_member_string(j, "command", name);
+    if (why.len > 0) {
+        json_member_text(j, "error", why);
     } else {
-        json_null(r->json);
+        json_member_null(j, "error");
     }
-    json_object_end(r->json);
-    buf_append_slice(out, buf_slice(&r->json->out));
-    out->failed |= r->json->out.failed || r->error.failed;
-    buf_finish(&r->error);
-    json_finish(r->json);
+    json_object_end(j);
+    buf_append_slice(out, buf_slice(&j->out));
+    out->failed |= j->out.failed;
+    json_finish(j);
 }
 
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out)
 {
     struct json json;
     struct command_run r = {.view = v, .json = &json, .argument = argument};
-    const struct admin_command *c = adminserver_commands_command_find(name);
-    json_init_pretty(&json);
+    const struct admin_command *c = admin_command_find(name);
     buf_init(&r.error, 0);
-    json_object_begin(&json);
+    commands_begin(&json);
     if (c == NULL) {
         buf_printf(&r.error, "Unknown command: %s", name);
     } else if (!c->always && !view_serving(v)) {
@@ -618,20 +594,16 @@ void commands_run(struct view *v, const char *name, const char *argument, struct
     } else if (c->run != NULL) {
         c->run(&r);
     }
-    finish_answer(&r, c != NULL ? c->name : name, out);
+    commands_end(&json, c != NULL ? c->name : name, buf_slice(&r.error), out);
+    out->failed |= r.error.failed;
+    buf_finish(&r.error);
 }
 
 void commands_fail(const char *name, const char *why, struct buf *out)
 {
     struct json json;
-    struct command_run r = {.json = &json};
-    json_init_pretty(&json);
-    buf_init(&r.error, 0);
-    json_object_begin(&json);
-    if (why != NULL) {
-        buf_append_str(&r.error, why);
-    }
-    finish_answer(&r, name, out);
+    commands_begin(&json);
+    commands_end(&json, name, slice_str(why), out);
 }
 
 void commands_list(const struct view *v, struct buf *out)

@@ -6,9 +6,15 @@
 #define ADMIN_HTTP_ADMINSERVER_COMMANDS_H
 
 #include "admin/answers/server_view.h"
+#include "base/json.h"
 
 /* Runs a command, by any of its names. argument is the value of the query's traceMask, or NULL. */
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out);
+
+/* The frame of every answer: what stands between them are the members of the object. Ends j and appends it to out; why is
+ * null or empty when the command succeeded. */
+void commands_begin(struct json *j);
+void commands_end(struct json *j, const char *name, struct slice why, struct buf *out);
 
 /* Whether this command changes state. */
 bool commands_change(const char *name);

@@ -7,8 +7,8 @@
 #ifndef ADMIN_HTTP_CROSS_SITE_H
 #define ADMIN_HTTP_CROSS_SITE_H
 
-#include "admin/answers/admin_options.h"
 #include "admin/http/http_exchange.h"
+#include "daemon/admin_options.h"
 
 /* Why a request looks forged, fixed text; NULL: it does not. */
 const char *forgery_reason(const struct admin_options *options, const struct http_request *request);

@@ -9,8 +9,7 @@
 #define TEXT "text/plain; charset=utf-8"
 #define JSON "application/json;charset=utf-8"
 
-static void answer_root(struct view *v, const struct http_request *request,
-                        struct http_response *response)
+static void answer_root(struct view *v, struct http_response *response)
 {
     response->content_type = "text/html; charset=utf-8";
     buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
@@ -21,21 +20,7 @@ static void answer_root(struct view *v, const struct http_request *request,
     }
 }
 
-static void answer_metrics(struct view *v, const struct http_request *request,
-                           struct http_response *response)
-{
-    response->content_type = PROMETHEUS_CONTENT_TYPE;
-    prometheus_write(v, &response->body);
-}
-
-static void answer_alive(struct view *v, const struct http_request *request,
-                         struct http_response *response)
-{
-    buf_append_str(&response->body, "ok\n");
-}
-
-static void answer_sessions(struct view *v, const struct http_request *request,
-                            struct http_response *response)
+static void answer_sessions(struct view *v, struct http_response *response)
 {
     if (view_serving(v)) {
         ensemble_answer_sessions_text(v, &response->body);
@@ -45,14 +30,7 @@ static void answer_sessions(struct view *v, const struct http_request *request,
     buf_append_str(&response->body, "not ready\n");
 }
 
-static void answer_members(struct view *v, const struct http_request *request,
-                           struct http_response *response)
-{
-    ensemble_answer_text(v, &response->body);
-}
-
-static void answer_ready(struct view *v, const struct http_request *request,
-                         struct http_response *response)
+static void answer_ready(struct view *v, struct http_response *response)
 {
     const char *why = v->server == NULL ? "starting" : server_why_not_ready(v->server);
     if (why == NULL) {
@@ -67,16 +45,26 @@ static void answer_ready(struct view *v, const struct http_request *request,
     buf_printf(&response->body, "not ready: %s\n", why);
 }
 
-struct route {
-    const char *path;
-    void (*answer)(struct view *v, const struct http_request *request,
-                   struct http_response *response);
-};
-
-static const struct route ROUTES[] = {
-    {"/", answer_root},        {"/metrics", answer_metrics}, {"/livez", answer_alive},
-    {"/readyz", answer_ready}, {"/members", answer_members}, {"/sessions", answer_sessions},
-};
+static void answer_read(struct view *v, const char *path, struct http_response *response)
+{
+    if (strcmp(path, "/") == 0) {
+        answer_root(v, response);
+    } else if (strcmp(path, "/metrics") == 0) {
+        response->content_type = PROMETHEUS_CONTENT_TYPE;
+        prometheus_write(v, &response->body);
+    } else if (strcmp(path, "/livez") == 0) {
+        buf_append_str(&response->body, "ok\n");
+    } else if (strcmp(path, "/readyz") == 0) {
+        answer_ready(v, response);
+    } else if (strcmp(path, "/members") == 0) {
+        ensemble_answer_text(v, &response->body);
+    } else if (strcmp(path, "/sessions") == 0) {
+        answer_sessions(v, response);
+    } else {
+        response->status = 404;
+        buf_append_str(&response->body, "there is nothing here\n");
+    }
+}
 
 static bool is_reading(const struct http_request *request, struct http_response *response)
 {
@@ -138,12 +126,6 @@ static bool answer_command(const struct site *site, const struct http_request *r
     return true;
 }
 
-static void answer_nothing(struct http_response *response)
-{
-    response->status = 404;
-    buf_append_str(&response->body, "there is nothing here\n");
-}
-
 /* Probes are always answered: load balancers send any host name, and these answers reveal nothing. */
 static bool is_forged(const struct view *v, const struct http_request *request,
                       struct http_response *response)
@@ -165,18 +147,11 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
     if (is_forged(site->view, request, response)) {
         return;
     }
-    if (answer_command(site, request, response) ||
-        transfer_answer(&site->transfer, request, response) || !is_reading(request, response) ||
-        tokens_answer(site->tokens, request, response)) {
-        return;
+    if (!answer_command(site, request, response) &&
+        !transfer_answer(&site->transfer, request, response) && is_reading(request, response) &&
+        !tokens_answer(site->tokens, request, response)) {
+        answer_read(site->view, request->path, response);
     }
-    for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {
-        if (strcmp(request->path, ROUTES[i].path) == 0) {
-            ROUTES[i].answer(site->view, request, response);
-            return;
-        }
-    }
-    answer_nothing(response);
 }
 
 void routes_answer_metrics(void *ctx, const struct http_request *request,
@@ -184,12 +159,8 @@ void routes_answer_metrics(void *ctx, const struct http_request *request,
 {
     const struct site *site = ctx;
     response->content_type = TEXT;
-    if (!is_reading(request, response)) {
-        return;
-    }
-    if (strcmp(request->path, "/metrics") == 0) {
-        answer_metrics(site->view, request, response);
-    } else {
-        answer_nothing(response);
+    if (is_reading(request, response)) {
+        bool metrics = strcmp(request->path, "/metrics") == 0;
+        answer_read(site->view, metrics ? request->path : "", response);
     }
 }

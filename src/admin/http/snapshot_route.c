@@ -3,7 +3,6 @@
 #include "admin/answers/four_letter_text.h"
 #include "admin/http/adminserver_commands.h"
 #include "admin/http/http_login.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "cluster/snapshot_schedule.h"
 #include "daemon/server.h"
@@ -13,7 +12,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -149,11 +147,10 @@ static bool download_begin(int fd_take, uint64_t len, struct http_source *ret)
 /* Opens the file on the disk: an open file stays readable when a trim removes it. */
 static int snapshot_open(const struct server *s, uint64_t index, uint64_t *ret_len)
 {
-    char path[PATH_MAX];
     struct stat st;
-    int n = snprintf(path, sizeof path, "%s/snapshot/%020" PRIu64 ".snapshot",
-                     server_options(s)->data_dir, index);
-    int fd = n < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    char *path = snapshot_path(server_options(s)->data_dir, index);
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    free(path);
     if (fd >= 0 && fstat(fd, &st) != 0) {
         close(fd);
         fd = -1;
@@ -227,18 +224,9 @@ static void restore_look(struct backup *b)
     summary_add(&server_service(s)->metrics->restore_time, (uint64_t)took_ms);
     http_response_init(&response);
     response.content_type = "application/json;charset=utf-8";
-    json_init_pretty(&json);
-    json_object_begin(&json);
-    json_key(&json, "last_zxid");
-    json_int(&json, state_zxid(server_service(s)->state));
-    json_key(&json, "command");
-    json_string(&json, COMMANDS[BACKUP_RESTORE].names[0]);
-    json_key(&json, "error");
-    json_null(&json);
-    json_object_end(&json);
-    buf_append_slice(&response.body, buf_slice(&json.out));
-    response.body.failed |= json.out.failed;
-    json_finish(&json);
+    commands_begin(&json);
+    json_member_int(&json, "last_zxid", state_zxid(server_service(s)->state));
+    commands_end(&json, COMMANDS[BACKUP_RESTORE].names[0], SLICE_NULL, &response.body);
     log_warn("admin", "restore", "result=done ms=%lld", (long long)took_ms);
     backup_done(b, &response);
 }

@@ -53,8 +53,7 @@ static void tokens_refuse(struct http_response *response, unsigned status, const
     struct json json;
     json_init_pretty(&json);
     json_object_begin(&json);
-    json_key(&json, "error");
-    json_string(&json, why);
+    json_member_string(&json, "error", why);
     json_object_end(&json);
     response->status = status;
     put_json(response, &json);
@@ -66,16 +65,15 @@ static void put_ensemble(struct json *json, struct server *s)
     const struct replication *log = replica_log(server_node(s));
     uint8_t cluster[FORMAT_CLUSTER_SIZE];
     char text[2 * sizeof cluster + 1];
-    json_key(json, "ensemble");
     if (log == NULL) {
-        json_null(json); /* the folder is being opened again */
+        json_member_null(json, "ensemble"); /* the folder is being opened again */
         return;
     }
     replication_cluster(log, cluster);
     for (size_t i = 0; i < sizeof cluster; i++) {
         (void)snprintf(text + 2 * i, 3, "%02x", cluster[i]);
     }
-    json_string(json, text);
+    json_member_string(json, "ensemble", text);
 }
 
 /* The applied state is proved to be the newest: answers. */
@@ -91,17 +89,13 @@ static void question_answer(struct token_question *q, struct http_response *resp
     s->metrics->conclave_token_checks_stale += !current;
     json_init_pretty(&json);
     json_object_begin(&json);
-    json_key(&json, "path");
-    json_string(&json, q->path);
-    json_key(&json, "token");
-    json_int(&json, q->token);
-    json_key(&json, "current");
-    json_bool(&json, current);
-    json_key(&json, "newest");
+    json_member_string(&json, "path", q->path);
+    json_member_int(&json, "token", q->token);
+    json_member_bool(&json, "current", current);
     if (held && !holder.shared) {
-        json_int(&json, holder.czxid);
+        json_member_int(&json, "newest", holder.czxid);
     } else {
-        json_null(&json);
+        json_member_null(&json, "newest");
     }
     put_ensemble(&json, server);
     json_object_end(&json);

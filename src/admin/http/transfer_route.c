@@ -16,7 +16,7 @@ static const char NAME[] = "transfer";
 static unsigned read_target(const struct view *v, const char *argument, uint64_t *ret,
                             const char **ret_why)
 {
-    struct ensemble_status_member m;
+    struct replication_member_stats m;
     char *end = NULL;
     *ret = 0;
     if (argument == NULL) {
@@ -29,7 +29,7 @@ static unsigned read_target(const struct view *v, const char *argument, uint64_t
         return 400;
     }
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
-        if (m.id == (uint64_t)member_id((int64_t)number) && m.voter) {
+        if (m.id == (uint64_t)member_id((int64_t)number) && m.role == MEMBER_VOTER) {
             *ret = m.id;
             return 0;
         }

@@ -2,9 +2,9 @@
  * The options module: finds each option in the command's own table, then in the common one, and
  * writes its value into the command's target.
  */
-#define _GNU_SOURCE /* explicit_bzero */
 #include "cli/common/options.h"
 
+#include "base/buf.h"
 #include "cli/common/command.h"
 #include "cli/common/help.h"
 #include "cli/common/values.h"
@@ -221,10 +221,7 @@ static bool choice_parse(const char *choices, const char *text, int *ret)
 static const char *secret_take(char *text)
 {
     static char *secret;
-    if (secret != NULL) {
-        explicit_bzero(secret, strlen(secret));
-        free(secret);
-    }
+    text_wipe(&secret);
     secret = strdup(text);
     if (secret == NULL) {
         return text;

@@ -1,172 +1,140 @@
-#define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "cli/common/server_query.h"
 
-#include "base/clock.h"
 #include "cli/common/command.h"
 #include "cli/common/connection_security.h"
 #include "cli/common/values.h"
-#include "tls/tls.h"
+#include "net/connector.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <netdb.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-enum { ROOM = 16 * 1024, STACK = 256 * 1024 };
-
-/* One thread's part. */
-struct asking {
-    struct server_query *ask;
-    struct tls *tls; /* NULL: none */
-    int64_t deadline_ms;
-    struct buf out; /* bytes for the wire */
-    pthread_t thread;
-    bool started;
+/* What all questions share. */
+struct query_run {
+    uv_loop_t loop;
+    uv_timer_t timer; /* the end of the time */
+    struct stream_buffer *read_buffer;
+    struct tls_context *tls; /* NULL: none */
+    const char *tls_name;    /* whom the certificates must name; NULL: the host */
 };
 
-static int ask_fail(struct server_query *a, int error, const char *why)
+/* One question on its way. */
+struct asking {
+    struct query_run *run;
+    struct server_query *ask;
+    struct connector *connector; /* NULL: not any more */
+    struct stream *stream;       /* NULL: not yet, or not any more */
+    bool over;                   /* ask says how it ended */
+};
+
+static void asking_end(struct asking *g, int error, const char *why)
 {
-    a->error = error;
-    snprintf(a->why, sizeof a->why, "%s", why);
-    return -1;
+    if (g->over) {
+        return;
+    }
+    g->over = true;
+    g->ask->error = error;
+    snprintf(g->ask->why, sizeof g->ask->why, "%s", why);
+    connector_cancel(g->connector);
+    g->connector = NULL;
+    if (g->stream != NULL) {
+        stream_close(g->stream);
+    }
 }
 
-/* 0 when the socket is ready for `events`. */
-static int wait_for(struct asking *g, int fd, short events)
+static void asking_send(struct asking *g)
 {
-    struct pollfd p = {.fd = fd, .events = events};
-    for (;;) {
-        int64_t left_ms = g->deadline_ms - clock_monotonic_ms(clock_system());
-        int n = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
-        if (n > 0) {
-            return 0;
-        }
-        if (n == 0) {
-            return ask_fail(g->ask, CONCLAVE_ETIMEDOUT, "no answer in time");
-        }
-        if (errno != EINTR) {
-            return ask_fail(g->ask, CONCLAVE_EDISCONNECTED, strerror(errno));
-        }
+    struct buf out;
+    buf_init(&out, 0);
+    buf_append_slice(&out, g->ask->question);
+    if (buf_ok(&out)) {
+        stream_send(g->stream, &out);
+    } else {
+        asking_end(g, CONCLAVE_ENOMEM, "out of memory");
+    }
+    buf_finish(&out);
+}
+
+static size_t asking_on_data(void *owner, struct slice bytes)
+{
+    struct asking *g = owner;
+    buf_append_slice(&g->ask->answer, bytes);
+    if (!buf_ok(&g->ask->answer)) {
+        asking_end(g, CONCLAVE_ENOMEM, "the answer is too long");
+    }
+    return bytes.len;
+}
+
+static void asking_on_sent(void *owner)
+{
+}
+
+static void asking_on_secured(void *owner)
+{
+    asking_send(owner);
+}
+
+static void asking_on_ended(void *owner, int error)
+{
+    struct asking *g = owner;
+    const char *problem = stream_tls_problem(g->stream);
+    if (problem != NULL) {
+        asking_end(g, CONCLAVE_ETLS, problem);
+    } else {
+        asking_end(g, error == 0 ? 0 : CONCLAVE_EDISCONNECTED, error == 0 ? "" : strerror(-error));
     }
 }
 
-/* A connected socket, or -1 and errno; what took too long is told. */
-static int connect_to(struct asking *g, const struct addrinfo *at)
+static void asking_on_closed(void *owner)
 {
-    int error = 0;
-    socklen_t len = sizeof error;
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return ask_fail(g->ask, CONCLAVE_EDISCONNECTED, strerror(errno));
-    }
-    if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-        return fd;
-    }
-    if (errno != EINPROGRESS) {
-        error = errno;
-    } else if (wait_for(g, fd, POLLOUT) != 0) {
-        close(fd);
-        return -1;
-    } else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
-        error = errno;
-    }
-    if (error != 0) {
-        close(fd);
-        return ask_fail(g->ask, CONCLAVE_EDISCONNECTED, strerror(error));
-    }
-    return fd;
+    struct asking *g = owner;
+    assert(g->over);
+    g->stream = NULL;
 }
 
-static int connect_any(struct asking *g)
+static const struct stream_handler asking_handler = {
+    .data = asking_on_data,
+    .sent = asking_on_sent,
+    .secured = asking_on_secured,
+    .ended = asking_on_ended,
+    .closed = asking_on_closed,
+};
+
+static void asking_on_connected(void *ctx, struct stream *stream, int error)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    struct addrinfo *list = NULL;
-    char port[8];
-    int fd = -1;
-    snprintf(port, sizeof port, "%u", (unsigned)g->ask->port);
-    int rc = getaddrinfo(g->ask->host, port, &hints, &list);
-    if (rc != 0) {
-        return ask_fail(g->ask, CONCLAVE_ERESOLVE, gai_strerror(rc));
+    struct asking *g = ctx;
+    struct query_run *run = g->run;
+    bool found = error > UV__EAI_ADDRFAMILY; /* a code of the system, not of the lookup */
+    g->connector = NULL;
+    if (stream == NULL) {
+        asking_end(g, found ? CONCLAVE_EDISCONNECTED : CONCLAVE_ERESOLVE,
+                   found ? strerror(-error) : uv_strerror(error));
+        return;
     }
-    for (const struct addrinfo *at = list; at != NULL && fd < 0; at = at->ai_next) {
-        fd = connect_to(g, at);
+    const char *name = run->tls_name != NULL ? run->tls_name : g->ask->host;
+    int rc = run->tls != NULL ? stream_use_tls_client(stream, run->tls, name, true) : 0;
+    g->stream = stream;
+    if (stream_start(stream, &asking_handler, g) != 0) {
+        asking_end(g, CONCLAVE_EDISCONNECTED, strerror(ENOTCONN));
+    } else if (rc != 0) {
+        asking_end(g, rc, "out of memory");
+    } else if (run->tls == NULL) {
+        asking_send(g);
     }
-    freeaddrinfo(list);
-    return fd;
 }
 
-/* What came from the wire. 1: more may come, 0: the end, -1: failed. */
-static int take(struct asking *g, struct slice bytes)
+static void asking_start(struct asking *g)
 {
-    uint8_t room[ROOM];
-    size_t len = 0;
-    struct server_query *a = g->ask;
-    if (g->tls == NULL) {
-        buf_append_slice(&a->answer, bytes);
-        return 1;
+    struct net_address to = {.port = g->ask->port};
+    buf_init(&g->ask->answer, ASK_ANSWER_MAX);
+    if ((size_t)snprintf(to.host, sizeof to.host, "%s", g->ask->host) >= sizeof to.host) {
+        asking_end(g, CONCLAVE_ERESOLVE, "the name is too long");
+    } else if (connector_start(&g->run->loop, &to, 0, g->run->read_buffer, asking_on_connected, g,
+                               &g->connector) != 0) {
+        asking_end(g, CONCLAVE_ENOMEM, "out of memory");
     }
-    do {
-        bool shaking = !tls_ready(g->tls);
-        int rc = tls_read(g->tls, &bytes, room, sizeof room, &len);
-        if (rc == CONCLAVE_ECLOSED) {
-            return 0;
-        }
-        if (rc != 0 || (shaking && tls_ready(g->tls) && tls_write(g->tls, a->question) != 0)) {
-            return ask_fail(a, CONCLAVE_ETLS, tls_problem(g->tls));
-        }
-        buf_append(&a->answer, room, len);
-    } while (len > 0);
-    return 1;
-}
-
-static struct buf *unsent(struct asking *g)
-{
-    return g->tls != NULL ? tls_out(g->tls) : &g->out;
-}
-
-static int talk(struct asking *g, int fd)
-{
-    uint8_t room[ROOM];
-    int more = 1;
-    while (more > 0) {
-        struct buf *out = unsent(g);
-        if (!buf_ok(out) || !buf_ok(&g->ask->answer)) {
-            return ask_fail(g->ask, CONCLAVE_ENOMEM, "the answer is too long");
-        }
-        if (wait_for(g, fd, out->len > 0 ? POLLIN | POLLOUT : POLLIN) != 0) {
-            return -1;
-        }
-        ssize_t n = out->len > 0 ? send(fd, out->data, out->len, MSG_NOSIGNAL) : 0;
-        if (n > 0) {
-            buf_consume(out, (size_t)n);
-        }
-        n = recv(fd, room, sizeof room, 0);
-        if (n > 0) {
-            more = take(g, slice_make(room, (size_t)n));
-        } else if (n == 0) {
-            more = 0;
-        } else if (errno != EAGAIN && errno != EINTR) {
-            return ask_fail(g->ask, CONCLAVE_EDISCONNECTED, strerror(errno));
-        }
-    }
-    return more;
-}
-
-static void *ask_one(void *arg)
-{
-    struct asking *g = arg;
-    int fd = connect_any(g);
-    if (fd >= 0) {
-        g->ask->error = 0;
-        (void)talk(g, fd);
-        close(fd);
-    }
-    return NULL;
 }
 
 static int open_tls(const char *command, const struct connection_security *security,
@@ -189,27 +157,6 @@ static int open_tls(const char *command, const struct connection_security *secur
         return CLI_EXIT_USAGE;
     }
     return 0;
-}
-
-static void server_query_start(struct asking *g, struct tls_context *tls, const char *tls_name)
-{
-    pthread_attr_t attr;
-    struct server_query *a = g->ask;
-    buf_init(&a->answer, ASK_ANSWER_MAX);
-    buf_init(&g->out, 0);
-    a->error = CONCLAVE_ENOMEM;
-    snprintf(a->why, sizeof a->why, "out of memory");
-    if (tls != NULL) {
-        g->tls = tls_create(tls, tls_name != NULL ? tls_name : a->host, true);
-    } else {
-        buf_append_slice(&g->out, a->question);
-    }
-    if ((tls != NULL && g->tls == NULL) || pthread_attr_init(&attr) != 0) {
-        return;
-    }
-    (void)pthread_attr_setstacksize(&attr, STACK);
-    g->started = pthread_create(&g->thread, &attr, ask_one, g) == 0;
-    pthread_attr_destroy(&attr);
 }
 
 /* Controls of one byte; a carriage return only where it does not end a line together with a newline. */
@@ -252,32 +199,59 @@ bool server_query_address(const char *text, char *host, size_t size, uint16_t *r
     return snprintf(host, size, "%.*s", len, text + (v6 ? 1 : 0)) < (int)size;
 }
 
+struct all_askings {
+    struct asking *list;
+    size_t count;
+};
+
+static void query_on_timer(uv_timer_t *timer)
+{
+    const struct all_askings *all = timer->data;
+    for (size_t i = 0; i < all->count; i++) {
+        asking_end(&all->list[i], CONCLAVE_ETIMEDOUT, "no answer in time");
+    }
+}
+
+/* Asks until all are over. False: memory is out. */
+static bool query_run_all(struct query_run *run, int64_t timeout_ms, struct server_query *asks,
+                          size_t count)
+{
+    struct all_askings all = {calloc(count + 1, sizeof *all.list), count};
+    run->read_buffer = stream_buffer_create();
+    bool ready = all.list != NULL && run->read_buffer != NULL && uv_loop_init(&run->loop) == 0;
+    if (ready) {
+        (void)uv_timer_init(&run->loop, &run->timer); /* cannot fail, nor can the start */
+        (void)uv_timer_start(&run->timer, query_on_timer, (uint64_t)timeout_ms, 0);
+        uv_unref((uv_handle_t *)&run->timer); /* the loop ends with the last question */
+        run->timer.data = &all;
+        for (size_t i = 0; i < count; i++) {
+            all.list[i] = (struct asking){.run = run, .ask = &asks[i]};
+            asking_start(&all.list[i]);
+        }
+        (void)uv_run(&run->loop, UV_RUN_DEFAULT);
+        uv_close((uv_handle_t *)&run->timer, NULL);
+        (void)uv_run(&run->loop, UV_RUN_DEFAULT);
+        int rc = uv_loop_close(&run->loop);
+        assert(rc == 0);
+    }
+    stream_buffer_release(run->read_buffer);
+    free(all.list);
+    return ready;
+}
+
 int server_query_all(const char *command, const struct common_options *options, int64_t timeout_ms,
                      struct server_query *asks, size_t count)
 {
     struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct connection_security security;
-    struct tls_context *tls = NULL;
-    struct asking *all = calloc(count + 1, sizeof *all);
+    struct query_run run = {.tls = NULL};
     connection_security_fill(&security, command, options, &client);
-    int code = client.tls != NULL ? open_tls(command, &security, &tls) : 0;
-    if (all == NULL) {
+    int code = client.tls != NULL ? open_tls(command, &security, &run.tls) : 0;
+    run.tls_name = security.tls.server_name;
+    if (code == 0 && !query_run_all(&run, timeout_ms, asks, count)) {
         fprintf(stderr, "conclave %s: out of memory\n", command);
         code = CLI_EXIT_INTERNAL;
     }
-    for (size_t i = 0; code == 0 && i < count; i++) {
-        all[i].ask = &asks[i];
-        all[i].deadline_ms = clock_monotonic_ms(clock_system()) + timeout_ms;
-        server_query_start(&all[i], tls, security.tls.server_name);
-    }
-    for (size_t i = 0; code == 0 && i < count; i++) {
-        if (all[i].started) {
-            pthread_join(all[i].thread, NULL);
-        }
-        tls_destroy(all[i].tls);
-        buf_finish(&all[i].out);
-    }
-    free(all);
-    tls_context_release(tls);
+    tls_context_release(run.tls);
     return code;
 }

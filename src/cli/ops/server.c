@@ -176,30 +176,8 @@ static int confine(const struct server_options *options)
 static int open_both(struct server_run *run, const struct zoo_cfg *config, char **ret_text)
 {
     struct server_callbacks callbacks = {.ctx = run, .ready = server_on_ready, .failed = on_failed};
-    const struct keys_admin *a = &config->admin;
-    struct admin_options admin = admin_options_default();
-    admin.words = a->words;
-    admin.read_only_word = config->options.read_only_mode;
-    admin.http = a->enabled;
-    admin.listen = a->listen;
-    admin.https = a->force_https || a->unified;
-    admin.plain_too = !a->force_https;
-    admin.tls = a->tls;
-    admin.tls_reload = config->options.tls_reload;
-    admin.command_url = a->command_url != NULL ? a->command_url : admin.command_url;
-    admin.allowed_hosts = a->allowed_hosts;
-    admin.change_by_get = a->change_by_get;
-    admin.memb = a->memb;
-    admin.answer_bytes = a->answer_bytes;
-    admin.idle_ms = a->idle_ms;
-    admin.snapshot = a->snapshot;
-    admin.restore = a->restore;
-    admin.backup_interval_ms = a->backup_interval_ms;
-    admin.given = &config->given;
-    admin.metrics = a->metrics;
-    admin.metrics_listen = a->metrics_listen;
     /* The admin ports first: whether they can be had is known before the log is read, which may take long. */
-    int rc = admin_open(&run->loop, &admin, &run->admin, ret_text);
+    int rc = admin_open(&run->loop, &config->admin.options, &run->admin, ret_text);
     if (rc == 0) {
         rc = server_open(&run->loop, &config->options, &callbacks, &run->server, ret_text);
     }

@@ -1,6 +1,7 @@
 /* Replies: decodes what the server answered to a request into a struct conclave_reply, one block of memory. */
 #include "client/core/request.h"
 
+#include "base/endian.h"
 #include "client/core/path.h"
 
 #include <assert.h>
@@ -18,14 +19,36 @@ struct block {
     uint8_t *end;
 };
 
-static int block_make(struct block *blk, size_t count, size_t size, size_t body_len)
+/* Bytes of the array that the answer needs at most. Each item has four bytes on the wire for each string of it. */
+static size_t array_bytes(const struct client_request *r, struct slice body)
 {
-    blk->base = malloc(sizeof(struct conclave_reply) + count * size + body_len + 1);
+    size_t items = body.len >= 4 ? get_be32(body.data) : 0; /* lists begin with it */
+    items = items < body.len / 4 ? items : body.len / 4;
+    switch (r->type) {
+    case CONCLAVE_OP_MULTI:
+        return r->parts_count * sizeof(struct conclave_reply);
+    case CONCLAVE_OP_MULTI_READ: /* and the names of all its parts */
+        return r->parts_count * sizeof(struct conclave_reply) + body.len / 4 * sizeof(char *);
+    case CONCLAVE_OP_GET_CHILDREN:
+    case CONCLAVE_OP_GET_EPHEMERALS:
+        return items * sizeof(char *);
+    case CONCLAVE_OP_WHO_AM_I:
+        return items * sizeof(struct conclave_identity);
+    case CONCLAVE_OP_GET_ACL:
+        return items * sizeof(struct conclave_acl);
+    default:
+        return 0;
+    }
+}
+
+static int block_make(struct block *blk, size_t array, size_t body_len)
+{
+    blk->base = malloc(sizeof(struct conclave_reply) + array + body_len + 1);
     if (blk->base == NULL) {
         return CONCLAVE_ENOMEM;
     }
     blk->array = blk->base + sizeof(struct conclave_reply);
-    blk->string = blk->array + count * size;
+    blk->string = blk->array + array;
     blk->end = blk->string + body_len + 1;
     return 0;
 }
@@ -75,17 +98,23 @@ static void stat_take(struct conclave_reply *reply, const struct wire_stat *s)
     };
 }
 
+static int decode_stat(struct wire_reader *rd, struct conclave_reply *reply)
+{
+    struct wire_stat stat;
+    if (wire_decode_stat(rd, &stat) != 0) {
+        return CONCLAVE_EPROTO;
+    }
+    stat_take(reply, &stat);
+    return 0;
+}
+
 /* create and create2: a path, and a stat if it is the latter. */
 static int decode_created(struct wire_reader *rd, bool with_stat, struct block *blk,
                           struct slice chroot, struct conclave_reply *reply)
 {
     struct slice path = wire_read_string(rd);
-    if (with_stat) {
-        struct wire_stat stat;
-        if (wire_decode_stat(rd, &stat) != 0) {
-            return CONCLAVE_EPROTO;
-        }
-        stat_take(reply, &stat);
+    if (with_stat && decode_stat(rd, reply) != 0) {
+        return CONCLAVE_EPROTO;
     }
     return !rd->failed && block_path(blk, path, chroot, &reply->path) ? 0 : CONCLAVE_EPROTO;
 }
@@ -140,14 +169,8 @@ static int decode_part(struct wire_reader *rd, const struct wire_multi_header *h
         block_names(blk, &children.children, reply);
         return 0;
     }
-    case WIRE_SET_DATA: {
-        struct wire_stat stat;
-        if (wire_decode_stat(rd, &stat) != 0) {
-            return CONCLAVE_EPROTO;
-        }
-        stat_take(reply, &stat);
-        return 0;
-    }
+    case WIRE_SET_DATA:
+        return decode_stat(rd, reply);
     case WIRE_DELETE:
     case WIRE_CHECK:
         return 0;
@@ -170,49 +193,16 @@ static int multi_error(const struct conclave_reply *results, size_t count)
     return error;
 }
 
-/* Counts the names that a multiRead's answer has in all. 0 or CONCLAVE_EPROTO. */
-static int count_names(struct slice body, size_t *ret)
-{
-    struct wire_reader rd = wire_reader_make(body);
-    struct wire_multi_header header;
-    *ret = 0;
-    while (wire_decode_multi_header(&rd, &header) == 0 && !header.done) {
-        struct wire_get_data_response data;
-        struct wire_get_children_response children;
-        if (header.type == WIRE_ERROR) {
-            (void)wire_read_i32(&rd);
-        } else if (header.type == WIRE_GET_DATA) {
-            (void)!wire_decode_get_data_response(&rd, &data);
-        } else if (header.type == WIRE_GET_CHILDREN &&
-                   wire_decode_get_children_response(&rd, &children) == 0) {
-            *ret += children.children.count > 0 ? (size_t)children.children.count : 0;
-        } else {
-            return CONCLAVE_EPROTO;
-        }
-    }
-    return rd.failed ? CONCLAVE_EPROTO : 0;
-}
-
-static int decode_multi(struct client_request *r, struct slice body, struct block *blk,
+static int decode_multi(struct client_request *r, struct wire_reader *rd, struct block *blk,
                         struct slice chroot)
 {
-    size_t names = 0;
-    int rc = r->type == CONCLAVE_OP_MULTI_READ ? count_names(body, &names) : 0;
-    if (rc == 0) {
-        size_t array = r->parts_count * sizeof(struct conclave_reply) + names * sizeof(char *);
-        rc = block_make(blk, 1, array, body.len);
-    }
-    if (rc != 0) {
-        return rc;
-    }
     struct conclave_reply *results = (struct conclave_reply *)(void *)blk->array;
     memset(results, 0, r->parts_count * sizeof *results);
     blk->array += r->parts_count * sizeof *results; /* names follow */
-    struct wire_reader rd = wire_reader_make(body);
     uint32_t count = 0;
     for (;; count++) {
         struct wire_multi_header header;
-        if (wire_decode_multi_header(&rd, &header) != 0) {
+        if (wire_decode_multi_header(rd, &header) != 0) {
             return CONCLAVE_EPROTO;
         }
         if (header.done) {
@@ -221,7 +211,7 @@ static int decode_multi(struct client_request *r, struct slice body, struct bloc
         bool fits = r->type == CONCLAVE_OP_MULTI_READ || header.type == WIRE_ERROR ||
                     (header.type != WIRE_GET_DATA && header.type != WIRE_GET_CHILDREN);
         if (count == r->parts_count || !fits ||
-            decode_part(&rd, &header, blk, chroot, &results[count]) != 0) {
+            decode_part(rd, &header, blk, chroot, &results[count]) != 0) {
             return CONCLAVE_EPROTO;
         }
         results[count].zxid = r->reply.zxid;
@@ -235,17 +225,11 @@ static int decode_multi(struct client_request *r, struct slice body, struct bloc
     return 0;
 }
 
-static int decode_children(struct client_request *r, struct slice body, struct block *blk)
+static int decode_children(struct client_request *r, struct wire_reader *rd, struct block *blk)
 {
-    struct wire_reader rd = wire_reader_make(body);
     struct wire_get_children2_response response;
-    if (wire_decode_get_children2_response(&rd, &response) != 0) {
+    if (wire_decode_get_children2_response(rd, &response) != 0) {
         return CONCLAVE_EPROTO;
-    }
-    size_t count = response.children.count > 0 ? (size_t)response.children.count : 0;
-    int rc = block_make(blk, count, sizeof(char *), body.len);
-    if (rc != 0) {
-        return rc;
     }
     block_names(blk, &response.children, &r->reply);
     stat_take(&r->reply, &response.stat);
@@ -253,18 +237,12 @@ static int decode_children(struct client_request *r, struct slice body, struct b
 }
 
 /* Paths; those beyond the chroot, which only begins like it, are left out. */
-static int decode_ephemerals(struct client_request *r, struct slice body, struct slice chroot,
+static int decode_ephemerals(struct client_request *r, struct wire_reader *rd, struct slice chroot,
                              struct block *blk)
 {
-    struct wire_reader rd = wire_reader_make(body);
     struct wire_get_ephemerals_response response;
-    if (wire_decode_get_ephemerals_response(&rd, &response) != 0) {
+    if (wire_decode_get_ephemerals_response(rd, &response) != 0) {
         return CONCLAVE_EPROTO;
-    }
-    size_t count = response.ephemerals.count > 0 ? (size_t)response.ephemerals.count : 0;
-    int rc = block_make(blk, count, sizeof(char *), body.len);
-    if (rc != 0) {
-        return rc;
     }
     const char **paths = (const char **)(void *)blk->array;
     struct slice path;
@@ -277,17 +255,11 @@ static int decode_ephemerals(struct client_request *r, struct slice body, struct
     return 0;
 }
 
-static int decode_identities(struct client_request *r, struct slice body, struct block *blk)
+static int decode_identities(struct client_request *r, struct wire_reader *rd, struct block *blk)
 {
-    struct wire_reader rd = wire_reader_make(body);
     struct wire_who_am_i_response response;
-    if (wire_decode_who_am_i_response(&rd, &response) != 0) {
+    if (wire_decode_who_am_i_response(rd, &response) != 0) {
         return CONCLAVE_EPROTO;
-    }
-    size_t count = response.client_infos.count > 0 ? (size_t)response.client_infos.count : 0;
-    int rc = block_make(blk, count, sizeof(struct conclave_identity), body.len);
-    if (rc != 0) {
-        return rc;
     }
     struct conclave_identity *identities = (struct conclave_identity *)(void *)blk->array;
     struct wire_client_info info;
@@ -304,29 +276,22 @@ static int decode_identities(struct client_request *r, struct slice body, struct
 }
 
 /* getAllChildrenNumber: a number; addWatch: an error, which stands in the header otherwise. */
-static int decode_number(struct client_request *r, struct slice body)
+static int decode_number(struct client_request *r, struct wire_reader *rd)
 {
-    struct wire_reader rd = wire_reader_make(body);
-    int32_t number = wire_read_i32(&rd);
+    int32_t number = wire_read_i32(rd);
     if (r->type == CONCLAVE_OP_ADD_WATCH) {
         r->reply.error = number;
     } else {
         r->reply.total_number = number;
     }
-    return rd.failed ? CONCLAVE_EPROTO : 0;
+    return rd->failed ? CONCLAVE_EPROTO : 0;
 }
 
-static int decode_acl(struct client_request *r, struct slice body, struct block *blk)
+static int decode_acl(struct client_request *r, struct wire_reader *rd, struct block *blk)
 {
-    struct wire_reader rd = wire_reader_make(body);
     struct wire_get_acl_response response;
-    if (wire_decode_get_acl_response(&rd, &response) != 0) {
+    if (wire_decode_get_acl_response(rd, &response) != 0) {
         return CONCLAVE_EPROTO;
-    }
-    size_t count = response.acl.count > 0 ? (size_t)response.acl.count : 0;
-    int rc = block_make(blk, count, sizeof(struct conclave_acl), body.len);
-    if (rc != 0) {
-        return rc;
     }
     struct conclave_acl *entries = (struct conclave_acl *)(void *)blk->array;
     struct wire_acl entry;
@@ -343,71 +308,54 @@ static int decode_acl(struct client_request *r, struct slice body, struct block 
     return 0;
 }
 
-/* exists, setData, setACL: a stat alone. */
-static int decode_stat_only(struct client_request *r, struct slice body)
+static bool is_created_with_stat(int32_t opcode)
 {
-    struct wire_reader rd = wire_reader_make(body);
-    struct wire_stat stat;
-    if (wire_decode_stat(&rd, &stat) != 0) {
-        return CONCLAVE_EPROTO;
-    }
-    stat_take(&r->reply, &stat);
-    return 0;
-}
-
-static int decode_in_block(struct client_request *r, struct slice body, struct slice chroot,
-                           struct block *blk)
-{
-    /* A path that is the chroot itself becomes "/", one byte longer than what is left of it:
-     * body.len covers that. */
-    int rc = block_make(blk, 0, 0, body.len);
-    if (rc != 0) {
-        return rc;
-    }
-    struct wire_reader rd = wire_reader_make(body);
-    if (r->type == CONCLAVE_OP_GET || r->type == CONCLAVE_OP_RECONFIG) {
-        return decode_data(&rd, blk, &r->reply);
-    }
-    bool with_stat = r->opcode == WIRE_CREATE2 || r->opcode == WIRE_CREATE_CONTAINER ||
-                     r->opcode == WIRE_CREATE_TTL;
-    return decode_created(&rd, with_stat, blk, chroot, &r->reply);
+    return opcode == WIRE_CREATE2 || opcode == WIRE_CREATE_CONTAINER || opcode == WIRE_CREATE_TTL;
 }
 
 int request_decode(struct client_request *r, struct slice body, struct slice chroot)
 {
-    struct block blk = {0};
-    int rc = 0;
+    struct block blk;
+    struct wire_reader rd = wire_reader_make(body);
+    /* A path that is the chroot itself becomes "/", one byte longer than what is left of it:
+     * body.len covers that. */
+    int rc = block_make(&blk, array_bytes(r, body), body.len);
+    if (rc != 0) {
+        return rc;
+    }
     switch (r->type) {
     case CONCLAVE_OP_CREATE:
     case CONCLAVE_OP_SYNC:
+        rc = decode_created(&rd, is_created_with_stat(r->opcode), &blk, chroot, &r->reply);
+        break;
     case CONCLAVE_OP_GET:
     case CONCLAVE_OP_RECONFIG:
-        rc = decode_in_block(r, body, chroot, &blk);
+        rc = decode_data(&rd, &blk, &r->reply);
         break;
     case CONCLAVE_OP_MULTI:
     case CONCLAVE_OP_MULTI_READ:
-        rc = decode_multi(r, body, &blk, chroot);
+        rc = decode_multi(r, &rd, &blk, chroot);
         break;
     case CONCLAVE_OP_EXISTS:
     case CONCLAVE_OP_SET:
     case CONCLAVE_OP_SET_ACL:
-        rc = decode_stat_only(r, body);
+        rc = decode_stat(&rd, &r->reply);
         break;
     case CONCLAVE_OP_GET_ACL:
-        rc = decode_acl(r, body, &blk);
+        rc = decode_acl(r, &rd, &blk);
         break;
     case CONCLAVE_OP_GET_CHILDREN:
-        rc = decode_children(r, body, &blk);
+        rc = decode_children(r, &rd, &blk);
         break;
     case CONCLAVE_OP_GET_EPHEMERALS:
-        rc = decode_ephemerals(r, body, chroot, &blk);
+        rc = decode_ephemerals(r, &rd, chroot, &blk);
         break;
     case CONCLAVE_OP_WHO_AM_I:
-        rc = decode_identities(r, body, &blk);
+        rc = decode_identities(r, &rd, &blk);
         break;
     case CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER:
     case CONCLAVE_OP_ADD_WATCH:
-        rc = decode_number(r, body);
+        rc = decode_number(r, &rd);
         break;
     case CONCLAVE_OP_DELETE:
     case CONCLAVE_OP_CHECK:

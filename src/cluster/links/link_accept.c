@@ -44,7 +44,7 @@ static void peer_reject(struct peers *p, struct peer *peer, const char *why)
 
 static void peers_on_answer(struct peers *p, struct conn *c, const struct hello *h)
 {
-    struct peer *peer = conn_peer(c);
+    struct peer *peer = c->peer;
     char why[PEER_PROBLEM_MAX];
     if (h->version != HELLO_VERSION) {
         snprintf(why, sizeof why, "it uses version %u of the link protocol, this server uses %u",
@@ -66,7 +66,7 @@ static void peers_on_answer(struct peers *p, struct conn *c, const struct hello 
         peer_reject(p, peer, hello_reason_text(HELLO_BAD_CLUSTER));
         return;
     }
-    assert(conn_is_ready(c) && !peer->out_ready);
+    assert(c->stage == CONN_READY && !peer->out_ready);
     peer->out_ready = true;
     peer->quiet = true;
     peer->problem[0] = '\0';
@@ -120,7 +120,7 @@ static enum hello_reason peers_judge(const struct peers *p, const struct conn *c
     }
     /* Another nonce is another run of that server. It is accepted only after the previous run has been silent. */
     if (peer != NULL && peer->in != NULL && peer->nonce != h->nonce &&
-        peers_now(p) - conn_heard_ms(peer->in) < p->silence_ms) {
+        peers_now(p) - peer->in->heard_ms < p->silence_ms) {
         return HELLO_BAD_TWICE;
     }
     if (peer == NULL && peers_count_newcomers(p) >= NEWCOMERS_MAX) {
@@ -160,8 +160,8 @@ static void peers_on_caller(struct peers *p, struct conn *c, const struct hello 
     struct hello answer = {
         .version = HELLO_VERSION, .from = p->me, .to = h->from.id, .nonce = p->nonce};
     memcpy(answer.host, p->host, sizeof answer.host);
-    assert(peer->in == NULL && conn_peer(c) == NULL);
-    conn_set_peer(c, peer);
+    assert(peer->in == NULL && c->peer == NULL);
+    c->peer = peer;
     peer->in = c;
     peer->nonce = h->nonce;
     peer->who = h->from;
@@ -175,7 +175,7 @@ static void peers_on_caller(struct peers *p, struct conn *c, const struct hello 
 void peers_on_hello(void *ctx, struct conn *c, const struct hello *h)
 {
     struct peers *p = ctx;
-    if (conn_is_out(c)) {
+    if (c->out) {
         peers_on_answer(p, c, h);
     } else {
         peers_on_caller(p, c, h);
@@ -186,7 +186,7 @@ void peers_on_hello(void *ctx, struct conn *c, const struct hello *h)
 void peers_on_age(void *ctx, struct conn *c, const struct peer_identity *now)
 {
     struct peers *p = ctx;
-    struct peer *peer = conn_peer(c);
+    struct peer *peer = c->peer;
     struct peer_identity who = *now;
     who.id = peer->id;
     peers_tell_hello(p, peer, &who);

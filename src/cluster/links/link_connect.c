@@ -65,13 +65,13 @@ static void peers_on_untold(void *ctx, const char *address, unsigned long long u
 
 void peers_tell_refused(struct peers *p, const struct conn *c, const char *why)
 {
-    const struct net_address *a = conn_address(c);
+    const struct net_address *a = &c->address;
     char text[NET_TEXT_MAX];
     if (p->closing) {
         return;
     }
-    p->refused += !conn_is_out(c);
-    if (conn_is_out(c)) {
+    p->refused += !c->out;
+    if (c->out) {
         net_address_format(a, text);
     } else {
         snprintf(text, sizeof text, "%s", a->host); /* without the port, which changes each time */
@@ -125,7 +125,7 @@ void peer_plan_retry(struct peers *p, struct peer *peer, bool foul)
 /* There is a sign that the peer is up: tries now. */
 void peer_hurry(struct peers *p, struct peer *peer)
 {
-    if (peer->out != NULL && !conn_is_connected(peer->out)) {
+    if (peer->out != NULL && peer->out->stage == CONN_CONNECTING) {
         peer_drop_out(peer); /* the kernel may wait long before its next SYN */
     }
     peer->retry_ms = PEER_RETRY_MIN_MS;
@@ -138,7 +138,7 @@ void peer_hurry(struct peers *p, struct peer *peer)
 static void peer_tell(struct peers *p, struct peer *peer)
 {
     bool up = peer->out_ready && peer->in != NULL;
-    assert(!peer->out_ready || conn_is_ready(peer->out));
+    assert(!peer->out_ready || peer->out->stage == CONN_READY);
     if (up == peer->linked) {
         return;
     }
@@ -173,7 +173,7 @@ static void peer_connect(struct peers *p, struct peer *peer)
     if (peer->out == NULL) {
         peer_plan_retry(p, peer, false);
     } else {
-        conn_set_peer(peer->out, peer);
+        peer->out->peer = peer;
     }
 }
 
@@ -198,7 +198,7 @@ void peers_arm(struct peers *p)
     const struct conn *oldest = conns_oldest(&p->conns);
     int64_t at = earlier(p->ping_at_ms, refusals_deadline(&p->refusals));
     if (oldest != NULL) {
-        at = earlier(at, conn_begun_ms(oldest) + HANDSHAKE_MS);
+        at = earlier(at, oldest->begun_ms + HANDSHAKE_MS);
     }
     LIST_FOREACH (it, &p->all) {
         const struct peer *peer = CONTAINER_OF(it, struct peer, node);
@@ -245,7 +245,7 @@ void peers_settle(struct peers *p)
 void peers_on_ended(void *ctx, struct conn *c, const char *why, bool foul)
 {
     struct peers *p = ctx;
-    struct peer *peer = conn_peer(c);
+    struct peer *peer = c->peer;
     if (peer != NULL && c == peer->in) {
         peer->in = NULL;
         peer_cut(p, peer);
@@ -270,7 +270,7 @@ void peers_on_ended(void *ctx, struct conn *c, const char *why, bool foul)
 static void peer_ping(struct peer *peer)
 {
     if (peer->out_ready && peer->quiet && conn_queued(peer->out) == 0) {
-        ping_append(conn_queue(peer->out));
+        ping_append(&peer->out->queue);
         conn_flush(peer->out);
     }
     peer->quiet = true;
@@ -281,9 +281,10 @@ static void peers_tick(struct peers *p, bool late)
     LIST_FOREACH (it, &p->all) {
         struct peer *peer = CONTAINER_OF(it, struct peer, node);
         if (peer->in != NULL && late) {
-            conn_forgive(peer->in); /* this server did not run, so the peer may have sent */
+            peer->in->heard_ms =
+                peers_now(p); /* this server did not run, so the peer may have sent */
         }
-        if (peer->in != NULL && peers_now(p) - conn_heard_ms(peer->in) > p->silence_ms) {
+        if (peer->in != NULL && peers_now(p) - peer->in->heard_ms > p->silence_ms) {
             peer_note(peer, "it was silent for too long");
             peer_cut(p, peer);
         }
@@ -295,7 +296,7 @@ static void peers_expire(struct peers *p)
 {
     struct conn *c;
     while (!p->closing && (c = conns_oldest(&p->conns)) != NULL &&
-           conn_begun_ms(c) + HANDSHAKE_MS <= peers_now(p)) {
+           c->begun_ms + HANDSHAKE_MS <= peers_now(p)) {
         conn_give_up(c, "it did not identify itself in time");
     }
 }

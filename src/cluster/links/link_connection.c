@@ -14,32 +14,6 @@ enum {
     WHY_MAX = TLS_TEXT_MAX + 64,
 };
 
-enum conn_stage {
-    CONN_CONNECTING,
-    CONN_SECURING,
-    CONN_SAYING,
-    CONN_ASKING,
-    CONN_READY,
-    CONN_OVER,
-};
-
-struct conn {
-    struct list node; /* in settings.conns */
-    struct conn_settings *settings;
-    struct connector *connector; /* only while connecting */
-    struct stream *stream;       /* after that */
-    enum conn_stage stage;
-    bool out;
-    bool gated; /* frames wait for conn_let_through */
-    void *peer;
-    struct net_address address;
-    struct hello mine;          /* out: our hello */
-    struct tls_context *client; /* out: only while connecting */
-    struct buf queue;
-    int64_t begun_ms;
-    int64_t heard_ms;
-};
-
 static int64_t conn_now(const struct conn *c)
 {
     return (int64_t)uv_now(c->settings->loop);
@@ -374,7 +348,8 @@ static void conn_on_connected(void *ctx, struct stream *stream, int error)
     }
     c->stream = stream;
     conn_enter(c, CONN_SECURING);
-    bool ok = c->client == NULL || stream_use_tls_client(stream, c->client, c->address.host) == 0;
+    bool ok =
+        c->client == NULL || stream_use_tls_client(stream, c->client, c->address.host, false) == 0;
     if (stream_start(stream, &conn_handler, c) != 0 || !ok) {
         conn_fail(c, ok ? "it closed the connection" : "out of memory", false);
     } else if (c->client == NULL) {
@@ -400,61 +375,9 @@ struct conn *conn_connect(struct conn_settings *s, const struct net_address *to,
     return c;
 }
 
-/* Accessors */
-
-void conn_set_peer(struct conn *c, void *peer)
-{
-    c->peer = peer;
-}
-
-void *conn_peer(const struct conn *c)
-{
-    return c->peer;
-}
-
-bool conn_is_out(const struct conn *c)
-{
-    return c->out;
-}
-
-bool conn_is_ready(const struct conn *c)
-{
-    return c->stage == CONN_READY;
-}
-
-bool conn_is_connected(const struct conn *c)
-{
-    return c->stream != NULL;
-}
-
-int64_t conn_begun_ms(const struct conn *c)
-{
-    return c->begun_ms;
-}
-
-int64_t conn_heard_ms(const struct conn *c)
-{
-    return c->heard_ms;
-}
-
-void conn_forgive(struct conn *c)
-{
-    c->heard_ms = conn_now(c);
-}
-
-const struct net_address *conn_address(const struct conn *c)
-{
-    return &c->address;
-}
-
 bool conn_is_for(const struct conn *c, const char *host)
 {
     return stream_peer_is_for(c->stream, host);
-}
-
-struct buf *conn_queue(struct conn *c)
-{
-    return &c->queue;
 }
 
 void conn_flush(struct conn *c)

@@ -14,6 +14,15 @@
 #include "cluster/links/peer_hello.h"
 #include "net/stream.h"
 
+enum conn_stage {
+    CONN_CONNECTING,
+    CONN_SECURING,
+    CONN_SAYING,
+    CONN_ASKING,
+    CONN_READY,
+    CONN_OVER,
+};
+
 struct conn;
 
 struct conn_events {
@@ -48,26 +57,30 @@ struct conn_settings {
     struct list conns; /* all that are not freed yet */
 };
 
+/* The owner reads it and sets `peer` and heard_ms; all else is link_connection.c's. */
+struct conn {
+    struct list node; /* in settings.conns */
+    struct conn_settings *settings;
+    struct connector *connector; /* while connecting */
+    struct stream *stream;       /* from then on */
+    enum conn_stage stage;
+    bool out;
+    bool gated;                 /* frames wait for conn_let_through */
+    void *peer;                 /* what it belongs to, for the owner; NULL at first */
+    struct net_address address; /* in: where it comes from; out: where it goes to */
+    struct hello mine;          /* out: what is said */
+    struct tls_context *client; /* out, while connecting */
+    struct buf queue;           /* out, READY: frames that leave with conn_flush */
+    int64_t begun_ms;           /* on the loop's clock */
+    int64_t heard_ms;           /* the newest bytes */
+};
+
 /* Connects to `to`, starting with address number `first` of its name, and then sends h. NULL: out of memory. */
 struct conn *conn_connect(struct conn_settings *s, const struct net_address *to, unsigned first,
                           const struct hello *h);
 
 /* Takes over an accepted stream. NULL: out of memory, or the stream has ended. */
 struct conn *conn_accept(struct conn_settings *s, struct stream *stream_take);
-
-/* A pointer of the owner; NULL at first. */
-void conn_set_peer(struct conn *c, void *peer);
-void *conn_peer(const struct conn *c);
-
-bool conn_is_out(const struct conn *c);
-bool conn_is_ready(const struct conn *c);
-bool conn_is_connected(const struct conn *c); /* TCP is connected */
-int64_t conn_begun_ms(const struct conn *c);  /* on the loop's clock */
-int64_t conn_heard_ms(const struct conn *c);  /* when the newest bytes came */
-void conn_forgive(struct conn *c);            /* acts as if bytes came now */
-
-/* In: the address of the other side; out: the address that it connects to. */
-const struct net_address *conn_address(const struct conn *c);
 
 /* Whether the verified certificate of the other side is for the host. */
 bool conn_is_for(const struct conn *c, const char *host);
@@ -79,8 +92,7 @@ void conn_refuse(struct conn *c, enum hello_reason reason);
 /* In: frames wait until this call, except those of channel 0. */
 void conn_let_through(struct conn *c);
 
-/* Out, READY: append frames here; conn_flush sends them. */
-struct buf *conn_queue(struct conn *c);
+/* Out, READY: sends what is in the queue. */
 void conn_flush(struct conn *c);
 size_t conn_queued(const struct conn *c);
 

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* vasprintf */
 #include "cluster/links/peer.h"
 
 #include "base/random.h"
@@ -6,7 +5,6 @@
 #include "tls/scrypt.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +50,7 @@ static void peers_maybe_free(void *ctx)
 static void peers_on_frame(void *ctx, struct conn *c, const struct peer_frame *f)
 {
     struct peers *p = ctx;
-    struct peer *peer = conn_peer(c);
+    struct peer *peer = c->peer;
     peer->stats.frames_received++;
     peer->stats.bytes_received += FRAME_HEADER + f->bytes.len;
     p->callbacks.message(p->callbacks.ctx, peer->id, f->channel, f->bytes);
@@ -92,20 +90,6 @@ static void peers_on_not_accepted(void *ctx, int error)
 
 /* Begin and end */
 
-static int peers_text(char **ret_text, int rc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int peers_text(char **ret_text, int rc, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(ret_text, fmt, ap) < 0) {
-        *ret_text = NULL;
-    }
-    va_end(ap);
-    return rc;
-}
-
 static int peers_make_contexts(const struct peers *p, struct slice secret,
                                struct tls_context **ret_server, struct tls_context **ret_client,
                                char why[TLS_TEXT_MAX])
@@ -140,10 +124,9 @@ static int peers_secure(struct peers *p, const struct peer_options *o, char **re
     struct slice secret = SLICE_NULL;
     if (o->security == PEER_SECURITY_SECRET) {
         if (o->secret.len < PEER_SECRET_MIN) {
-            return peers_text(
-                ret_text, CONCLAVE_EINVAL,
-                "the secret of the cluster is shorter than %d bytes: use a longer one",
-                PEER_SECRET_MIN);
+            return text_fail(ret_text, CONCLAVE_EINVAL,
+                             "the secret of the cluster is shorter than %d bytes: use a longer one",
+                             PEER_SECRET_MIN);
         }
         /* An eavesdropper can check guesses offline; the costly derivation slows each guess down. */
         if (scrypt_stretch(o->secret, "conclave: secret of the servers of an ensemble", key) != 0) {
@@ -156,7 +139,7 @@ static int peers_secure(struct peers *p, const struct peer_options *o, char **re
     int rc = peers_make_contexts(p, secret, &p->conns.server, &p->conns.client, why);
     explicit_bzero(key, sizeof key);
     if (rc != 0) {
-        return peers_text(ret_text, rc, "links between servers: %s", why);
+        return text_fail(ret_text, rc, "links between servers: %s", why);
     }
     p->conns.verify_hosts = o->security == PEER_SECURITY_CERTIFICATES && o->verify_hosts;
     return 0;
@@ -195,7 +178,7 @@ static int peers_listen(struct peers *p, const struct peer_options *o, char **re
         }
         if (rc != 0) {
             net_address_format(&o->listen[i], text);
-            return peers_text(
+            return text_fail(
                 ret_text, rc, "peer port %s: %s: %s", text, uv_strerror(detail),
                 rc == CONCLAVE_EBUSY
                     ? "another program uses it: stop that program, or change the server.N line"
@@ -312,7 +295,7 @@ void peers_set_identity(struct peers *p, const struct peer_identity *identity)
             peer_cut(p, peer);
         }
         if (peer->out_ready) {
-            age_append(conn_queue(peer->out), identity);
+            age_append(&peer->out->queue, identity);
         } else {
             peer_drop_out(peer); /* its hello may contain the old identity */
             peer_hurry(p, peer);
@@ -391,7 +374,7 @@ int peers_set_members(struct peers *p, const struct peer_member *members, size_t
 
 static int peer_queue(struct peer *peer, uint8_t channel, const struct buf *bytes)
 {
-    struct buf *queue = conn_queue(peer->out);
+    struct buf *queue = &peer->out->queue;
     if (bytes->len > PEER_FRAME_MAX) {
         return CONCLAVE_ETOOBIG;
     }
@@ -433,7 +416,7 @@ bool peers_turn(struct peers *p)
     p->settling = true;
     LIST_FOREACH (it, &p->all) {
         struct peer *peer = CONTAINER_OF(it, struct peer, node);
-        if (peer->out_ready && conn_queue(peer->out)->len > 0) {
+        if (peer->out_ready && peer->out->queue.len > 0) {
             peer->quiet = false;
             conn_flush(peer->out);
         }
@@ -450,12 +433,6 @@ bool peers_linked(const struct peers *p, uint64_t id)
 {
     const struct peer *peer = peers_find(p, id);
     return peer != NULL && peer->linked;
-}
-
-size_t peers_queued(const struct peers *p, uint64_t id)
-{
-    const struct peer *peer = peers_find(p, id);
-    return peer != NULL && peer->out_ready ? conn_queued(peer->out) : 0;
 }
 
 size_t peers_stats(const struct peers *p, struct peer_stats *out, size_t cap)

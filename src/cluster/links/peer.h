@@ -138,9 +138,6 @@ bool peers_turn(struct peers *p);
 
 bool peers_linked(const struct peers *p, uint64_t id);
 
-/* Bytes of frames queued for a peer that the kernel has not taken. */
-size_t peers_queued(const struct peers *p, uint64_t id);
-
 /* Ends all links without callbacks; calls cb when all is closed; p is freed by then. NULL does nothing. */
 void peers_close(struct peers *p, void (*cb)(void *ctx), void *ctx);
 

@@ -1,6 +1,9 @@
 #include "front/login/audit_log.h"
 
+#include "base/buf.h"
 #include "base/log.h"
+#include "state/multi.h"
+#include "state/operation.h"
 #include "tree/acl_rules.h"
 
 #include <assert.h>
@@ -98,29 +101,13 @@ void audit_log_close(struct audit_log *a)
     free(a);
 }
 
-static bool write_all(int fd, struct slice bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t n = write(fd, bytes.data, bytes.len);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        bytes.data += n;
-        bytes.len -= (size_t)n;
-    }
-    return true;
-}
-
 void audit_log_flush(struct audit_log *a)
 {
     if (a->lines.len == 0) {
         return;
     }
     assert(a->losing == (a->lost > 0) && a->lines.data[a->lines.len - 1] == '\n');
-    bool written = write_all(a->fd, buf_slice(&a->lines));
+    bool written = fd_write_all(a->fd, buf_slice(&a->lines));
     if (!written && !a->losing) {
         log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
     } else if (written && a->losing) {
@@ -273,111 +260,44 @@ static const char *mode_name(int32_t flags)
     return flags >= 0 && (size_t)flags < sizeof names / sizeof names[0] ? names[flags] : NULL;
 }
 
-static int read_create(struct wire_reader *r, struct entry *ret)
+/* Operation, path, mode and acl of an entry; op NULL: the request could not be read. False: such requests have no line. */
+static bool describe(struct entry *e, int32_t type, const struct operation *op)
 {
-    struct wire_create_request record;
-    int rc = wire_decode_create_request(r, &record);
-    if (rc == 0) {
-        ret->path = record.path;
-        ret->mode = mode_name(record.flags);
-    }
-    ret->operation = "create";
-    return rc;
-}
-
-static int read_create_ttl(struct wire_reader *r, struct entry *ret)
-{
-    struct wire_create_ttl_request record;
-    int rc = wire_decode_create_ttl_request(r, &record);
-    if (rc == 0) {
-        ret->path = record.path;
-        ret->mode = mode_name(record.flags);
-    }
-    ret->operation = "create";
-    return rc;
-}
-
-static int read_delete(struct wire_reader *r, struct entry *ret)
-{
-    struct wire_delete_request record;
-    int rc = wire_decode_delete_request(r, &record);
-    if (rc == 0) {
-        ret->path = record.path;
-    }
-    ret->operation = "delete";
-    return rc;
-}
-
-static int read_set_data(struct wire_reader *r, struct entry *ret)
-{
-    struct wire_set_data_request record;
-    int rc = wire_decode_set_data_request(r, &record);
-    if (rc == 0) {
-        ret->path = record.path;
-    }
-    ret->operation = "setData";
-    return rc;
-}
-
-static int read_set_acl(struct wire_reader *r, struct entry *ret)
-{
-    struct wire_set_acl_request record;
-    int rc = wire_decode_set_acl_request(r, &record);
-    if (rc == 0) {
-        ret->path = record.path;
-        ret->acl = record.acl;
-    }
-    ret->operation = "setAcl";
-    return rc;
-}
-
-/* A check occurs only in a multi, and has no line. */
-static int read_check(struct wire_reader *r, struct entry *ret)
-{
-    struct wire_check_version_request record;
-    return wire_decode_check_version_request(r, &record);
-}
-
-static int read_reconfig(struct wire_reader *r, struct entry *ret)
-{
-    ret->operation = "reconfig";
-    ret->path = slice_str("/zookeeper/config");
-    return 0;
-}
-
-static int read_spent(struct wire_reader *r, struct entry *ret)
-{
-    struct spent spent;
-    int rc = spent_decode(wire_rest(r), &spent);
-    if (rc == 0) {
-        ret->path = spent.path;
-    }
-    ret->operation = "delete";
-    return rc;
-}
-
-/* Reads a request into an entry: operation, path, mode, ACL. On an error, unread fields stay empty. */
-struct audit_reading {
-    int32_t type;
-    int (*read)(struct wire_reader *r, struct entry *ret);
-};
-
-static const struct audit_reading readings[] = {
-    {WIRE_CREATE, read_create},           {WIRE_CREATE2, read_create},
-    {WIRE_CREATE_CONTAINER, read_create}, {WIRE_CREATE_TTL, read_create_ttl},
-    {WIRE_DELETE, read_delete},           {WIRE_SET_DATA, read_set_data},
-    {WIRE_SET_ACL, read_set_acl},         {WIRE_CHECK, read_check},
-    {WIRE_RECONFIG, read_reconfig},       {WIRE_DELETE_CONTAINER, read_spent},
-};
-
-static const struct audit_reading *reading_find(int32_t type)
-{
-    for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
-        if (readings[i].type == type) {
-            return &readings[i];
+    switch (type) {
+    case WIRE_CREATE:
+    case WIRE_CREATE2:
+    case WIRE_CREATE_CONTAINER:
+    case WIRE_CREATE_TTL:
+        e->operation = "create";
+        e->path = op != NULL ? op->u.create.path : SLICE_NULL;
+        e->mode = op != NULL ? mode_name(op->u.create.flags) : NULL;
+        return true;
+    case WIRE_DELETE:
+        e->operation = "delete";
+        e->path = op != NULL ? op->u.delete.path : SLICE_NULL;
+        return true;
+    case WIRE_DELETE_CONTAINER:
+        e->operation = "delete";
+        e->path = op != NULL ? op->u.spent.path : SLICE_NULL;
+        return true;
+    case WIRE_SET_DATA:
+        e->operation = "setData";
+        e->path = op != NULL ? op->u.set_data.path : SLICE_NULL;
+        return true;
+    case WIRE_SET_ACL:
+        e->operation = "setAcl";
+        if (op != NULL) {
+            e->path = op->u.set_acl.path;
+            e->acl = op->u.set_acl.acl;
         }
+        return true;
+    case WIRE_RECONFIG:
+        e->operation = "reconfig";
+        e->path = slice_str("/zookeeper/config");
+        return true;
+    default:
+        return false;
     }
-    return NULL;
 }
 
 /* Skips the result of a write; for a create it takes the path, which may have got a sequence number. */
@@ -413,24 +333,24 @@ static void audit_multi(struct audit_log *a, const struct command *command,
 {
     struct wire_reader parts = wire_reader_make(command->body);
     struct wire_reader results = wire_reader_make(buf_slice(&effects->reply));
-    struct wire_multi_header part = {0};
     struct wire_multi_header result = {0};
-    while (effects->err == 0 && wire_decode_multi_header(&parts, &part) == 0 && !part.done &&
+    struct operation op;
+    int more = 1;
+    while (effects->err == 0 && (more = multi_next_part(&parts, &op)) == 1 &&
            wire_decode_multi_header(&results, &result) == 0 && result.err == 0 &&
            result.type != WIRE_ERROR) {
         struct entry one = *entry;
-        const struct audit_reading *reading = reading_find(part.type);
-        if (reading == NULL || reading->read(&parts, &one) != 0 ||
-            read_result(part.type, &results, &one) != 0) {
+        bool has_line = describe(&one, op.type, &op); /* a check has none */
+        if (read_result(op.type, &results, &one) != 0) {
             return; /* our own reply cannot be malformed */
         }
         one.result = "success";
-        if (one.operation != NULL) {
+        if (has_line) {
             audit_line(a, &one);
         }
     }
     /* One line for the multi: its end was not reached, or the first result is an error. */
-    if (effects->err != 0 || (effects->reply.len > 0 && !part.done)) {
+    if (effects->err != 0 || (effects->reply.len > 0 && more != 0)) {
         entry->operation = "multiOperation";
         entry->result = "failure";
         audit_line(a, entry);
@@ -470,14 +390,14 @@ void audit_log_command(struct audit_log *a, const struct command *command,
         audit_multi(a, command, effects, &entry);
         return;
     }
-    const struct audit_reading *reading = reading_find(command->type);
-    if (reading == NULL) {
-        return;
-    }
+    struct operation op;
     struct wire_reader body = wire_reader_make(command->body);
     struct wire_reader reply = wire_reader_make(buf_slice(&effects->reply));
-    bool success = reading->read(&body, &entry) == 0 && effects->err == 0 &&
-                   read_result(command->type, &reply, &entry) == 0;
+    bool decoded = operation_decode(&body, command->type, &op) == 0;
+    if (!describe(&entry, command->type, decoded ? &op : NULL)) {
+        return;
+    }
+    bool success = decoded && effects->err == 0 && read_result(command->type, &reply, &entry) == 0;
     if (command->type == WIRE_DELETE_CONTAINER) {
         entry.session = NULL;
         entry.user = a->user;

@@ -25,15 +25,6 @@ struct reader {
     const char *problem;
 };
 
-/* The buffer may have held a secret. */
-static void jaas_wipe(struct buf *b)
-{
-    if (b->data != NULL) {
-        explicit_bzero(b->data, b->cap);
-    }
-    buf_reset(b);
-}
-
 static int peek(const struct reader *r, size_t ahead)
 {
     return r->at + ahead < r->text.len ? r->text.data[r->at + ahead] : -1;
@@ -162,7 +153,7 @@ static enum token read_token(struct reader *r)
     if (!skip(r)) {
         return bad(r, "a comment does not end");
     }
-    jaas_wipe(&r->word);
+    buf_wipe(&r->word);
     int ch = peek(r, 0);
     switch (ch) {
     case -1:
@@ -211,7 +202,7 @@ static int jaas_fail(struct reader *r, const char *problem)
 
 static int read_option(struct reader *r, const struct jaas_handler *handler)
 {
-    jaas_wipe(&r->key);
+    buf_wipe(&r->key);
     buf_append_slice(&r->key, buf_slice(&r->word));
     const char *key = buf_cstr(&r->key);
     next(r);
@@ -301,9 +292,7 @@ int jaas_read(struct slice text, const char *section, const struct jaas_handler 
         rc = jaas_fail(&r, "has no such section");
     }
     *ret_fault = (struct jaas_fault){.line = r.line, .text = r.problem};
-    jaas_wipe(&r.word);
-    jaas_wipe(&r.key);
-    buf_finish(&r.word);
-    buf_finish(&r.key);
+    buf_wipe(&r.word);
+    buf_wipe(&r.key);
     return rc;
 }

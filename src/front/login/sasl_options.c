@@ -7,24 +7,11 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static void free_secret(char *text)
-{
-    if (text != NULL) {
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-}
-
-void sasl_options_init(struct sasl_options *o)
-{
-    *o = (struct sasl_options){.mechanism = LOGIN_NONE};
-}
-
 void sasl_options_finish(struct sasl_options *o)
 {
     for (size_t i = 0; i < o->user_count; i++) {
         free(o->users[i].name);
-        free_secret(o->users[i].password);
+        text_wipe(&o->users[i].password);
     }
     for (size_t i = 0; i < o->super_count; i++) {
         free(o->super_users[i]);
@@ -36,7 +23,7 @@ void sasl_options_finish(struct sasl_options *o)
     free(o->host);
     free(o->default_realm);
     free(o->any_user);
-    sasl_options_init(o);
+    *o = (struct sasl_options){.mechanism = LOGIN_NONE};
 }
 
 /* --- users ------------------------------------------------------------------------------------ */
@@ -66,7 +53,7 @@ int sasl_options_user(struct sasl_options *o, const char *name, const char *pass
     }
     char *secret = strdup(password);
     if (user != NULL && secret != NULL) {
-        free_secret(user->password);
+        text_wipe(&user->password);
         user->password = secret;
         return 0;
     }
@@ -77,7 +64,7 @@ int sasl_options_user(struct sasl_options *o, const char *name, const char *pass
     }
     if (copy == NULL || secret == NULL || more == NULL) {
         free(copy);
-        free_secret(secret);
+        text_wipe(&secret);
         return CONCLAVE_ENOMEM;
     }
     o->users[o->user_count++] = (struct sasl_user){.name = copy, .password = secret};
@@ -149,17 +136,6 @@ static int jaas_module(void *ctx, const char *class_name)
     return 0;
 }
 
-static int jaas_copy(char **field, const char *value)
-{
-    char *copy = strdup(value);
-    if (copy == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    free(*field);
-    *field = copy;
-    return 0;
-}
-
 static int jaas_user(struct jaas_context *j, const char *name, const char *password)
 {
     int rc = sasl_options_user(j->options, name, password);
@@ -181,10 +157,10 @@ static int jaas_option(void *ctx, const char *key, const char *value)
     }
     if (strcasecmp(key, "keyTab") == 0) {
         bool file = strncmp(value, "FILE:", 5) == 0;
-        return jaas_copy(&j->options->keytab, file ? value + 5 : value);
+        return text_replace(&j->options->keytab, file ? value + 5 : value);
     }
     if (strcmp(key, "principal") == 0) {
-        return jaas_copy(&j->principal, value);
+        return text_replace(&j->principal, value);
     }
     if (strcmp(key, "useKeyTab") == 0 && strcasecmp(value, "false") == 0) {
         return jaas_fail(j, "useKeyTab=false: a server needs a keytab");
@@ -267,10 +243,7 @@ int sasl_options_lines(struct sasl_options *o, struct slice text, struct sasl_fa
         }
     }
     ret_fault->line = line;
-    if (copy.data != NULL) {
-        explicit_bzero(copy.data, copy.cap);
-    }
-    buf_finish(&copy);
+    buf_wipe(&copy);
     if (rc == 0 && o->user_count == 0) {
         ret_fault->text = "contains no user";
         return CONCLAVE_EINVAL;

@@ -39,7 +39,7 @@ struct sasl_options {
     char *any_user; /* every client with an id has the permissions of this id; NULL: none */
 };
 
-void sasl_options_init(struct sasl_options *o);
+/* Takes what is all zero; it is again afterwards. */
 void sasl_options_finish(struct sasl_options *o);
 
 /* Adds a user or replaces the password. 0, CONCLAVE_EINVAL (an empty password, or a name that is not valid in an ACL),

@@ -49,19 +49,6 @@ static void tree_write(struct buf *b, const struct conclave_config_state *state)
     append_text(b, line);
 }
 
-static int config_file_write_all(int fd, const uint8_t *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR) {
-            return error_of(errno);
-        }
-        data += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return fsync(fd) == 0 ? 0 : error_of(errno);
-}
-
 /* The folder holds the name: without this a power loss may bring the old one back. */
 static int folder_sync(const char *file)
 {
@@ -93,8 +80,9 @@ static int replace(const char *file, const uint8_t *data, size_t len)
     struct stat old;
     mode_t mode = stat(file, &old) == 0 ? old.st_mode & 0777 : 0600; /* it may hold secrets */
     int fd = mkostemp(temporary, O_CLOEXEC);
-    int error =
-        fd < 0 || fchmod(fd, mode) != 0 ? error_of(errno) : config_file_write_all(fd, data, len);
+    bool written = fd >= 0 && fchmod(fd, mode) == 0 && fd_write_all(fd, slice_make(data, len)) &&
+                   fsync(fd) == 0;
+    int error = written ? 0 : error_of(errno);
     if (fd >= 0 && close(fd) != 0 && error == 0) {
         error = error_of(errno);
     }

@@ -514,7 +514,7 @@ static void wire_on_connected(void *ctx, struct stream *stream, int error)
     }
     w->stream = stream;
     wire_enter(w, WIRE_SECURING);
-    bool ok = tls == NULL || stream_use_tls_client(stream, tls, l->to.host) == 0;
+    bool ok = tls == NULL || stream_use_tls_client(stream, tls, l->to.host, false) == 0;
     if (stream_start(stream, &WIRE_HANDLER, w) != 0 || !ok) {
         link_lost(l, ok ? REDIS_PROBE_CUT : REDIS_PROBE_UNREACHABLE,
                   ok ? "it closed the connection" : "out of memory");

@@ -1,6 +1,7 @@
 /* Reads the password and loads the certificates. */
 #include "redis/manager/redis_login.h"
 
+#include "base/buf.h"
 #include "tls/context.h"
 
 #include <errno.h>
@@ -78,10 +79,7 @@ int redis_access_open(const struct redis_access_settings *settings, struct redis
 void redis_access_close(struct redis_access *access)
 {
     char *password = (char *)access->password;
-    if (password != NULL) {
-        explicit_bzero(password, strlen(password));
-    }
-    free(password);
+    text_wipe(&password);
     free((char *)access->user);
     tls_context_release(access->tls);
     *access = (struct redis_access){.user = NULL};

@@ -75,14 +75,9 @@ static char *spare_path(const struct journal *journal, uint64_t number)
 
 int journal_add_segment(struct journal *journal, const struct journal_segment *segment)
 {
-    if (journal->n_segments == journal->cap_segments) {
-        size_t cap = journal->cap_segments == 0 ? 8 : 2 * journal->cap_segments;
-        struct journal_segment *grown = realloc(journal->segments, cap * sizeof *grown);
-        if (grown == NULL) {
-            return fail_memory(journal);
-        }
-        journal->segments = grown;
-        journal->cap_segments = cap;
+    if (!array_room(&journal->segments, journal->n_segments, &journal->cap_segments,
+                    sizeof *journal->segments)) {
+        return fail_memory(journal);
     }
     assert(journal->n_segments == 0 ||
            journal->segments[journal->n_segments - 1].sequence + 1 == segment->sequence);

@@ -121,14 +121,8 @@ static void scan_close(struct segment_scan *s)
 
 static int add_ref(struct journal_contents *c, const struct journal_ref *ref)
 {
-    if (c->count == c->cap) {
-        size_t cap = c->cap == 0 ? 1024 : 2 * c->cap;
-        struct journal_ref *grown = realloc(c->refs, cap * sizeof *grown);
-        if (grown == NULL) {
-            return -ENOMEM;
-        }
-        c->refs = grown;
-        c->cap = cap;
+    if (!array_room(&c->refs, c->count, &c->cap, sizeof *c->refs)) {
+        return -ENOMEM;
     }
     assert(c->count == 0 || ref->segment >= c->refs[c->count - 1].segment);
     c->refs[c->count++] = *ref;

@@ -21,7 +21,7 @@
 static const char begin_magic[8] = SNAPSHOT_MAGIC;
 static const char end_magic[8] = SNAPSHOT_END;
 
-static char *snapshot_path(const char *dir, uint64_t index)
+char *snapshot_path(const char *dir, uint64_t index)
 {
     return path_make("%s/snapshot/%020" PRIu64 ".snapshot", dir, index);
 }
@@ -505,15 +505,9 @@ static void snapshot_file_look_at(void *arg, const char *name)
         name[end] != '\0') {
         return;
     }
-    if (l->count == l->cap) {
-        size_t cap = l->cap == 0 ? 8 : 2 * l->cap;
-        uint64_t *grown = realloc(l->indexes, cap * sizeof *grown);
-        if (grown == NULL) {
-            l->failed = true;
-            return;
-        }
-        l->indexes = grown;
-        l->cap = cap;
+    if (!array_room(&l->indexes, l->count, &l->cap, sizeof *l->indexes)) {
+        l->failed = true;
+        return;
     }
     l->indexes[l->count++] = index;
 }

@@ -21,6 +21,9 @@ struct snapshot_meta {
     struct buf configuration; /* as raft_configuration_encode writes it */
 };
 
+/* The name of the snapshot of an index in the data folder dir, on the heap; NULL: memory is out. */
+char *snapshot_path(const char *dir, uint64_t index);
+
 /* One being written. */
 struct snapshot_writer {
     const struct file_ops *ops;

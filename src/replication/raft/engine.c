@@ -87,18 +87,6 @@ int engine_encode_single(uint64_t server_id, struct buf *out)
     return configuration_encode(&self, 1, out);
 }
 
-int engine_is_single(struct slice configuration, uint64_t server_id)
-{
-    struct configuration_member members[MEMBERS_MAX];
-    size_t n;
-    int rv = configuration_decode(configuration, members, &n);
-    if (rv != 0) {
-        return rv;
-    }
-    const struct configuration_member *self = configuration_find(members, n, server_id);
-    return configuration_voters(members, n) == 1 && self != NULL && self->role == MEMBER_VOTER;
-}
-
 /* --- start ---------------------------------------------------------------------------------------- */
 
 struct loaded {
@@ -357,16 +345,6 @@ int64_t engine_next_timeout_ms(const struct engine *e)
         return INT64_MAX;
     }
     return (int64_t)raft_timeout(&e->raft);
-}
-
-int64_t engine_contact_ms(const struct engine *e)
-{
-    if (engine_state(e) != RAFT_LEADER) {
-        return e->heard_ms;
-    }
-    /* libraft moves the timer whenever it found that a majority had answered. */
-    return engine_voters(&e->raft.configuration) == 1 ? (int64_t)e->now
-                                                      : (int64_t)e->raft.election_timer_start;
 }
 
 bool engine_appends_wait(const struct engine *e)

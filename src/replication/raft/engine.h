@@ -217,8 +217,6 @@ bool engine_transferring(const struct engine *e);
 uint64_t engine_leader(const struct engine *e); /* of this term, or 0 */
 bool engine_is_voter(const struct engine *e, uint64_t id);
 int64_t engine_next_timeout_ms(const struct engine *e); /* on the clock of now_ms */
-/* When a leader with a quorum was last known to exist; INT64_MIN: never. */
-int64_t engine_contact_ms(const struct engine *e);
 /* Appends may leave only when this server's own write of their entries is durable. */
 bool engine_appends_wait(const struct engine *e);
 /* What the leader knows a member to have; 0 for others. */
@@ -232,9 +230,5 @@ int engine_members(const struct engine *e, struct buf *out) CONCLAVE_MUST_USE;
 
 /* A configuration of one voter, encoded. 0 or CONCLAVE_ENOMEM. */
 int engine_encode_single(uint64_t server_id, struct buf *out) CONCLAVE_MUST_USE;
-
-/* 1 when the server is the only voter of the encoded configuration, 0 when not, or
- * CONCLAVE_ECORRUPT. */
-int engine_is_single(struct slice configuration, uint64_t server_id) CONCLAVE_MUST_USE;
 
 #endif

@@ -62,15 +62,9 @@ bool membership_put(struct membership *m, int64_t id, enum state_role role, stru
         member = &m->list[place];
         members_member_finish(member);
     } else {
-        if (m->count == m->cap) {
-            size_t cap = m->cap == 0 ? 8 : m->cap * 2;
-            struct state_member *list = realloc(m->list, cap * sizeof *list);
-            if (list == NULL) {
-                free(text);
-                return false;
-            }
-            m->list = list;
-            m->cap = cap;
+        if (!array_room(&m->list, m->count, &m->cap, sizeof *m->list)) {
+            free(text);
+            return false;
         }
         assert(m->count < STATE_MEMBER_ID_MAX); /* as many as there are ids */
         member = &m->list[place];

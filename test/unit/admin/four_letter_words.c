@@ -4,6 +4,7 @@
 #include "admin/answers/process_info.h"
 #include "admin/answers/prometheus.h"
 #include "admin/http/adminserver_commands.h"
+#include "base/json.h"
 
 #include <regex.h>
 #include <setjmp.h>
@@ -167,7 +168,7 @@ static void test_fractions(void **state)
                 {2.0 / 3, "0.6667"}, {10.5, "10.5"}, {100, "100.0"}};
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         buf_reset(&out);
-        four_letter_fraction(&out, ROWS[i].value, 4);
+        real_append(&out, ROWS[i].value, 4);
         assert_says(ROWS[i].text);
     }
 }

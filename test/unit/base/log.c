@@ -90,15 +90,6 @@ static void test_long_line_is_cut(void **state)
 
 static void test_levels(void **state)
 {
-    enum log_level level = LOG_ERROR;
-    assert_true(log_level_parse("debug", &level));
-    assert_int_equal(level, LOG_DEBUG);
-    assert_true(log_level_parse("error", &level));
-    assert_int_equal(level, LOG_ERROR);
-    assert_false(log_level_parse("loud", &level));
-    assert_false(log_level_parse("", &level));
-    assert_int_equal(level, LOG_ERROR);
-
     char text[8192];
     log_set_level(LOG_ERROR);
     capture_begin();

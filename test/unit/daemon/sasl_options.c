@@ -20,7 +20,7 @@
 
 static int read_jaas(struct sasl_options *o, const char *text, struct sasl_fault *fault)
 {
-    sasl_options_init(o);
+    *o = (struct sasl_options){.mechanism = LOGIN_NONE};
     return sasl_options_jaas(o, slice_str(text), "Server", fault);
 }
 
@@ -108,7 +108,7 @@ static void lines_give_users(void **state)
 {
     struct sasl_options o;
     struct sasl_fault fault;
-    sasl_options_init(&o);
+    o = (struct sasl_options){.mechanism = LOGIN_NONE};
     assert_int_equal(
         sasl_options_lines(&o, slice_str("# users\n\nbob:one:two \r\nalice:x\nbob:three"), &fault),
         0);
@@ -152,7 +152,7 @@ static void principals_become_ids(void **state)
         for (unsigned rules = 0; rules < 4; rules++) {
             struct sasl_options o;
             struct buf out;
-            sasl_options_init(&o);
+            o = (struct sasl_options){.mechanism = LOGIN_NONE};
             buf_init(&out, 0);
             o.default_realm = realm;
             o.remove_host = (rules & 1) != 0;
@@ -172,7 +172,7 @@ static void a_machine_without_realm(void **state)
     char realm[] = "";
     struct sasl_options o;
     struct buf out;
-    sasl_options_init(&o);
+    o = (struct sasl_options){.mechanism = LOGIN_NONE};
     buf_init(&out, 0);
     o.default_realm = realm;
     o.remove_realm = true;

@@ -94,7 +94,7 @@ static void test_what_it_sets(void **state)
     assert_true(c.enforce_auth);
     assert_string_equal(c.options.auth_schemes, "digest");
     assert_false(c.options.digest.off);
-    assert_false(c.admin.memb);
+    assert_false(c.admin.options.memb);
     assert_string_equal(c.tls.client_auth, "none"); /* no CA to verify certificates by */
     zoo_cfg_finish(&c);
 
@@ -113,7 +113,7 @@ static void test_what_it_sets(void **state)
                                   "--enforce.auth.schemes digest --ssl.caFile ca.pem " CERT
                                   "--DigestAuthenticationProvider.enabled true");
     assert_false(c.options.close_acls);
-    assert_true(c.admin.memb);
+    assert_true(c.admin.options.memb);
     assert_string_equal(c.options.auth_schemes, "digest");
     zoo_cfg_finish(&c);
 
@@ -134,13 +134,13 @@ static void test_metrics(void **state)
     char line[512];
     snprintf(line, sizeof line, "%s%s", SECURE USERS NO_ADMIN, provider);
     expect(&c, line);
-    assert_true(c.admin.metrics);
-    assert_string_equal(c.admin.metrics_listen.host, "127.0.0.1");
+    assert_true(c.admin.options.metrics);
+    assert_string_equal(c.admin.options.metrics_listen.host, "127.0.0.1");
     zoo_cfg_finish(&c);
     snprintf(line, sizeof line, "%s%s--metricsProvider.httpHost 0.0.0.0", SECURE USERS NO_ADMIN,
              provider);
     expect(&c, line);
-    assert_string_equal(c.admin.metrics_listen.host, ""); /* every interface */
+    assert_string_equal(c.admin.options.metrics_listen.host, ""); /* every interface */
     zoo_cfg_finish(&c);
     snprintf(line, sizeof line, "%s%s", HERE NO_ADMIN, provider);
     expect(&c, line);

@@ -140,11 +140,11 @@ static void test_admin(void **state)
 {
     struct zoo_cfg c;
     assert_int_equal(parse(&c, ""), 0);
-    assert_true(c.admin.enabled);
-    assert_string_equal(c.admin.listen.host, "127.0.0.1");
-    assert_int_equal(c.admin.listen.port, 8080);
+    assert_true(c.admin.options.http);
+    assert_string_equal(c.admin.options.listen.host, "127.0.0.1");
+    assert_int_equal(c.admin.options.listen.port, 8080);
     assert_null(c.admin.words);
-    assert_false(c.admin.metrics);
+    assert_false(c.admin.options.metrics);
     zoo_cfg_finish(&c);
 
     assert_int_equal(
@@ -155,14 +155,14 @@ static void test_admin(void **state)
                   "--metricsProvider.httpHost ::1 --metricsProvider.httpPort 10 "
                   "--admin.forceHttps false"),
         0);
-    assert_string_equal(c.admin.listen.host, ""); /* every interface */
-    assert_int_equal(c.admin.listen.port, 9);
+    assert_string_equal(c.admin.options.listen.host, ""); /* every interface */
+    assert_int_equal(c.admin.options.listen.port, 9);
     assert_string_equal(c.admin.command_url, "/c");
-    assert_int_equal(c.admin.idle_ms, 1000);
+    assert_int_equal(c.admin.options.idle_ms, 1000);
     assert_string_equal(c.admin.words, "ruok,mntr");
-    assert_true(c.admin.metrics);
-    assert_string_equal(c.admin.metrics_listen.host, "::1");
-    assert_int_equal(c.admin.metrics_listen.port, 10);
+    assert_true(c.admin.options.metrics);
+    assert_string_equal(c.admin.options.metrics_listen.host, "::1");
+    assert_int_equal(c.admin.options.metrics_listen.port, 10);
     assert_false(c.options.read_only_mode);
     assert_int_equal(c.notices.len, 0);
     zoo_cfg_finish(&c);
@@ -171,22 +171,22 @@ static void test_admin(void **state)
     assert_int_equal(parse(&c, "--admin [::1]:5 --admin.serverPort 9 --admin.serverAddress h "
                                "--admin.enableServer no"),
                      0);
-    assert_true(c.admin.enabled);
-    assert_string_equal(c.admin.listen.host, "::1");
-    assert_int_equal(c.admin.listen.port, 5);
+    assert_true(c.admin.options.http);
+    assert_string_equal(c.admin.options.listen.host, "::1");
+    assert_int_equal(c.admin.options.listen.port, 5);
     zoo_cfg_finish(&c);
 
     assert_int_equal(parse(&c, "--admin.enableServer no --readonlymode.enabled true "
                                "--metricsProvider.className none --admin.snapshot.enabled true"),
                      0);
-    assert_false(c.admin.enabled);
+    assert_false(c.admin.options.http);
     assert_true(c.options.read_only_mode);
     const char *notices = buf_cstr(&c.notices);
     assert_non_null(strstr(notices, "conclave: readonlymode.enabled: "));
     assert_non_null(strstr(notices, "conclave: metricsProvider.className: no effect"));
-    assert_true(c.admin.snapshot);
-    assert_false(c.admin.restore);
-    assert_int_equal(c.admin.backup_interval_ms, 300000);
+    assert_true(c.admin.options.snapshot);
+    assert_false(c.admin.options.restore);
+    assert_int_equal(c.admin.options.backup_interval_ms, 300000);
     zoo_cfg_finish(&c);
 }
 

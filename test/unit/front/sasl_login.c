@@ -74,7 +74,7 @@ static bool guest_login(struct guest *g, const char *name, const char *word, int
 static int setup(void **state)
 {
     const char *text = NULL;
-    sasl_options_init(&options);
+    options = (struct sasl_options){.mechanism = LOGIN_NONE};
     options.mechanism = LOGIN_DIGEST_MD5;
     if (sasl_options_user(&options, "bob", "geheim") != 0 ||
         sasl_options_user(&options, "boss", "chef") != 0 ||

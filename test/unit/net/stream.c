@@ -136,7 +136,7 @@ static void on_connected(void *ctx, struct stream *stream, int error)
     }
     client.stream = stream;
     if (client_tls) {
-        assert_int_equal(stream_use_tls_client(stream, client_context, "localhost"), 0);
+        assert_int_equal(stream_use_tls_client(stream, client_context, "localhost", false), 0);
     }
     assert_int_equal(stream_start(stream, &handler, &client), 0);
 }

@@ -20,7 +20,6 @@ static void test_elects_and_commits(void **state)
         assert_int_equal(e.nodes[i].n_members, 3);
         assert_int_equal(e.nodes[i].warnings, 0);
         assert_int_equal(e.nodes[i].applied, e.acked);
-        assert_true(replication_contact_ms(e.nodes[i].r) < 200);
         if (i != leader) {
             assert_int_equal(node_submit(&e, i), CONCLAVE_EBUSY);
         }
@@ -47,7 +46,6 @@ static void test_majority(void **state)
     assert_int_equal(e.acked, acked);
     assert_int_not_equal(e.nodes[leader].role, REPLICATION_LEADER);
     assert_int_equal(node_submit(&e, leader), CONCLAVE_EBUSY);
-    assert_true(replication_contact_ms(e.nodes[leader].r) > 1000);
     unsigned other = ensemble_elect(&e);
     assert_int_not_equal(other, leader);
     ensemble_work(&e, 10);

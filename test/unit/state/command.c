@@ -22,6 +22,24 @@ static int teardown(void **state)
 }
 
 /* Something else stands before the batch: `start` need not be 0. */
+/* Reads all of a batch: 0 and its header, or an error. */
+static int batch_check(struct slice all, struct batch_header *ret)
+{
+    struct batch_reader b;
+    struct command c;
+    int rc = batch_open(all, &b);
+    while (rc == 0 && b.left > 0) {
+        rc = batch_next(&b, &c) == 1 ? 0 : CONCLAVE_ECORRUPT;
+    }
+    if (rc == 0) {
+        rc = batch_next(&b, &c);
+    }
+    if (rc == 0) {
+        *ret = b.header;
+    }
+    return rc;
+}
+
 static size_t make_batch(struct wire_vector ids)
 {
     struct batch_header header = {.origin = 3, .sequence = INT64_MAX, .previous = 1, .time_ms = -5};

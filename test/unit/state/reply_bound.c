@@ -2,7 +2,7 @@
  * The bound of an answer's length: never less than the answer, and close to it, for every read of a small tree; not
  * told for a long list.
  */
-#include "state/reply_bound.h"
+#include "state/query.h"
 
 #include "support/requests.h"
 

@@ -12,7 +12,6 @@ static void test_elects_one_and_replicates(void **state)
     assert_int_equal(c->committed, 102);
     for (size_t i = 1; i <= 3; i++) {
         assert_int_equal(engine_leader(c->nodes[i].engine), leader);
-        assert_true(engine_contact_ms(c->nodes[i].engine) >= c->now_ms - 100);
         assert_int_equal(engine_match_index(c->nodes[leader].engine, i), 102);
     }
     assert_int_equal(submit(c, leader % 3 + 1, ENTRY_COMMAND, slice_str("x")), CONCLAVE_EBUSY);
@@ -47,7 +46,6 @@ static void test_cut_off_member_does_not_disturb(void **state)
     assert_true(engine_is_candidate(c->nodes[other].engine));
     assert_int_equal(engine_term(c->nodes[other].engine), term); /* pre-vote */
     assert_int_equal(engine_leader(c->nodes[other].engine), 0);
-    assert_true(engine_contact_ms(c->nodes[other].engine) < c->now_ms - 2500);
     isolate(c, other, false);
     cluster_run(c, 1000);
     assert_int_equal(cluster_leader(c), leader);

@@ -1,6 +1,6 @@
 /* The options of the admin port: from zoo.cfg and the command line, or from a test. */
-#ifndef ADMIN_ANSWERS_ADMIN_OPTIONS_H
-#define ADMIN_ANSWERS_ADMIN_OPTIONS_H
+#ifndef DAEMON_ADMIN_OPTIONS_H
+#define DAEMON_ADMIN_OPTIONS_H
 
 #include "daemon/effective_config.h"
 #include "net/address.h"

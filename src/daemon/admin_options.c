@@ -1,4 +1,4 @@
-#include "admin/answers/admin_options.h"
+#include "daemon/admin_options.h"
 
 struct admin_options admin_options_default(void)
 {
