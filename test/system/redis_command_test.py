@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 import conclave  # noqa: E402
 import redis  # noqa: E402
+import zkwire as zk  # noqa: E402
 from redis_cluster import Cluster, eventually  # noqa: E402
 
 ENSEMBLE = None    # the server that all clusters share
@@ -148,6 +149,22 @@ def test_wrong_arguments():
         done = subprocess.run([conclave.program(), "redis-failover", *words.split()], capture_output=True, text=True, timeout=20,
                               check=False, env=dict(os.environ, CONCLAVE_SERVER="127.0.0.1:1"))
         assert done.returncode == 64 and part in done.stderr and done.stderr.count("\n") == 1, (words, done)
+
+
+def test_an_election_that_ends_is_reported():
+    """The manager may not create its node: it says so, still reports what it sees, and ends in order."""
+    read_only = 1
+    with Cluster(ENSEMBLE, "barred", redis=1, managers=1) as cluster:
+        for path, acl in (("/redis_failover", None), (cluster.root, None), (f"{cluster.root}/election", read_only)):
+            cluster.tree.call(zk.create(path))
+            if acl:
+                assert cluster.tree.call(zk.set_acl(path, ((acl, "world", "anyone"),)))[0] == 0
+        cluster.start_nodes()
+        manager = cluster.manager(1)
+        eventually(lambda: f"it says nothing\n{manager.tail()}", lambda: "election-failed: the election has ended" in manager.text())
+        assert "node-up" in manager.text(), manager.tail()
+        manager.send(signal.SIGTERM)
+        assert manager.process.wait(timeout=20) == 128 + signal.SIGTERM, manager.tail()
 
 
 def main():

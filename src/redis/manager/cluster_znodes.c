@@ -11,7 +11,7 @@
 enum { REQUESTS_MAX = 64 };
 
 /* The znodes that are mirrored. */
-enum cell { CELL_CURRENT, CELL_PLAN, CELL_REQUESTS, CELL_GEM, CELLS };
+enum store_cell { CELL_CURRENT, CELL_PLAN, CELL_REQUESTS, CELL_GEM, CELLS };
 
 /* One of them, as it was last known. */
 struct mirrored_znode {
@@ -167,7 +167,7 @@ static void on_mirror_closed(struct conclave_config *config, int why, void *ctx)
     part_gone(cell->store);
 }
 
-static int mirror_open(struct redis_store *s, enum cell which)
+static int mirror_open(struct redis_store *s, enum store_cell which)
 {
     char path[REDIS_PATH_MAX];
     bool tree = which == CELL_REQUESTS;
@@ -265,7 +265,7 @@ int redis_store_open(const struct redis_store_settings *settings,
     rc = rc != 0 ? rc : group_open(s, settings->id);
     for (int i = 0; i < CELLS; i++) {
         s->cells[i].store = s;
-        rc = rc != 0 ? rc : mirror_open(s, (enum cell)i);
+        rc = rc != 0 ? rc : mirror_open(s, (enum store_cell)i);
     }
     *ret = s;
     return rc;
@@ -338,7 +338,7 @@ const char *redis_store_root(const struct redis_store *store)
 static const struct refresh_row {
     enum conclave_op_type op; /* EXISTS: a folder, created if it is missing */
     const char *below;        /* ROOT; NULL: the gem's root */
-    enum cell cell;           /* of GET */
+    enum store_cell cell;     /* of GET */
 } REFRESH_ROWS[] = {
     {CONCLAVE_OP_EXISTS, "requests", CELLS}, {CONCLAVE_OP_EXISTS, "results", CELLS},
     {CONCLAVE_OP_EXISTS, "events", CELLS},   {CONCLAVE_OP_EXISTS, NULL, CELLS},
@@ -604,7 +604,7 @@ static int write_submit_text(struct znode_write *w, const struct conclave_op *pa
 int redis_store_write(struct redis_store *store, const struct record_table *table,
                       const void *record, int32_t version, redis_store_fn fn, void *ctx)
 {
-    enum cell which = table == &REDIS_CURRENT ? CELL_CURRENT : CELL_PLAN;
+    enum store_cell which = table == &REDIS_CURRENT ? CELL_CURRENT : CELL_PLAN;
     char path[REDIS_PATH_MAX];
     struct conclave_op op;
     struct buf out;

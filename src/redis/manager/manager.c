@@ -219,10 +219,9 @@ static void on_membership(void *ctx, enum conclave_membership membership)
         m->standing_back = false;
     }
     m->membership = membership;
-    if (m->standing_back != back &&
-        (m->election == NULL || conclave_election_resign(m->election, back) != 0)) {
-        manager_tell(m, "election-failed", REDIS_NONE,
-                     "the election has ended; start this manager anew");
+    if (m->standing_back != back && m->election != NULL) {
+        (void)!conclave_election_resign(m->election,
+                                        back); /* if it ends, on_election_closed reports it */
     }
     manager_check_ready(m);
 }
@@ -316,7 +315,12 @@ static void on_election_closed(struct conclave_election *election, int why, void
     if (m->store != NULL) {
         redis_store_set_election(m->store, NULL);
     }
-    m->election = NULL;
+    if (!m->closing) {
+        manager_tell(m, "election-failed", REDIS_NONE,
+                     "the election has ended (%s); start this manager anew",
+                     conclave_strerror(why));
+    }
+    m->election = NULL; /* it is freed */
     conclave_election_destroy(election);
     part_gone(m);
 }
