@@ -234,6 +234,10 @@ static void send(struct cas *c)
 static void on_node(struct step *step, const struct conclave_reply *reply)
 {
     struct cas *c = CONTAINER_OF(step, struct cas, step);
+    if (!c->synced) { /* the link broke meanwhile: what the marker says may be another thing now */
+        doubt(c, CONCLAVE_CONNECTION_LOSS);
+        return;
+    }
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         cas_trouble(c, reply->error);
         return;
@@ -253,6 +257,10 @@ static void on_marker(struct step *step, const struct conclave_reply *reply)
 {
     struct cas *c = CONTAINER_OF(step, struct cas, step);
     char number[NUMBER_MAX];
+    if (!c->synced) { /* as for the node */
+        doubt(c, CONCLAVE_CONNECTION_LOSS);
+        return;
+    }
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         cas_trouble(c, reply->error);
         return;

@@ -150,10 +150,6 @@ void host_close(struct host *host)
 
 int host_close_wait(struct host *host, int64_t timeout_ms)
 {
-    int error = recipes_may_block(host->handle.rt);
-    if (error != 0) {
-        return error;
-    }
     host_close(host);
     return closing_wait(&host->closing, timeout_ms);
 }

@@ -12,12 +12,17 @@ enum { CONFLICTS_MAX = 6 }; /* the pause after a conflict grows until then */
 
 static struct conclave_client *value_cell_client_of(const struct cell *c)
 {
-    return c->handle.rt->client;
+    return c->host.handle.rt->client;
 }
 
-static void value_cell_run(void *self)
+static void value_cell_run(struct cell *c)
 {
-    machine_run(&((struct cell *)self)->machine);
+    machine_run(&c->machine);
+}
+
+static struct cell *cell_of(struct host *host)
+{
+    return CONTAINER_OF(host, struct cell, host);
 }
 
 /* --- operations -------------------------------------------------------------------- */
@@ -61,7 +66,7 @@ static void op_end(struct cell *c, struct cell_op *op, int error)
         cell_op_free(op);
     } else if (op->tell != NULL) {
         list_push_back(&c->done, &op->link);
-        handle_post(&c->handle);
+        handle_post(&c->host.handle);
     } else {
         client_notify(value_cell_client_of(c));
     }
@@ -101,7 +106,6 @@ static void write_now(struct cell *c, struct cell_op *op, int32_t expected)
         return;
     }
     c->writing = true;
-    c->write_version = expected;
     cas_write(&c->cas, op->data, op->data_len, expected);
 }
 
@@ -171,12 +175,12 @@ static void on_written(struct cas *cas, int error, const struct cas_result *resu
     bool other =
         error == CONCLAVE_BAD_VERSION || error == CONCLAVE_NO_NODE || error == CONCLAVE_NODE_EXISTS;
     c->writing = false;
-    if (other && op->compute != NULL && !c->closing.ending) {
+    if (other && op->compute != NULL && !c->host.closing.ending) {
         conflict(c, op);
         return;
     }
     if (other && op->compute != NULL) {
-        error = c->closing.why; /* its turn would have come again */
+        error = c->host.closing.why; /* its turn would have come again */
     }
     if (error == 0) {
         struct cell_value value = {true, op->data, op->data_len, result->version, result->mzxid};
@@ -202,30 +206,35 @@ static void on_cas_ended(struct cas *cas)
     value_cell_run(c);
 }
 
-static void run_closing(struct cell *c)
+/* What is being written ends by itself. */
+static void cell_stop(struct host *host)
 {
+    struct cell *c = cell_of(host);
     LIST_FOREACH (it, &c->ops) {
         struct cell_op *op = CONTAINER_OF(it, struct cell_op, link);
         if (!c->writing || op != first(c)) {
-            op_end(c, op, c->closing.why);
+            op_end(c, op, host->closing.why);
         }
     }
+    machine_resume(&c->machine);
+    machine_resume(&c->again);
     mirror_stop(&c->mirror);
-    if (!c->cas.ending) {
-        cas_end(&c->cas);
-    }
-    if (c->cas_ended && !c->step.busy && list_empty(&c->done)) {
-        machine_resume(&c->machine);
-        closing_done(&c->closing);
-    }
+    cas_end(&c->cas);
+}
+
+static bool cell_is_idle(struct host *host)
+{
+    const struct cell *c = cell_of(host);
+    assert(!c->cas_ended || !c->writing);
+    return c->cas_ended && !c->step.busy && list_empty(&c->done);
 }
 
 static void cell_work(struct machine *machine)
 {
     struct cell *c = CONTAINER_OF(machine, struct cell, machine);
     struct cell_op *op = first(c);
-    if (c->closing.ending) {
-        run_closing(c);
+    if (c->host.closing.ending) {
+        host_check(&c->host);
         return;
     }
     if (op == NULL || c->writing || c->step.busy || !machine_can_send(machine)) {
@@ -244,30 +253,23 @@ static void value_cell_on_change(struct mirror *m)
 {
     struct cell *c = CONTAINER_OF(m, struct cell, mirror);
     c->change_due = true;
-    handle_post(&c->handle);
+    handle_post(&c->host.handle);
 }
 
 static void on_watch_failed(struct mirror *m, int error)
 {
-    struct cell *c = CONTAINER_OF(m, struct cell, mirror);
-    closing_begin(&c->closing, error);
-    value_cell_run(c);
+    host_end(&CONTAINER_OF(m, struct cell, mirror)->host, error);
 }
 
-static void cell_on_state(struct handle *h, enum conclave_state state)
+static void cell_on_state(struct host *host, enum conclave_state state)
 {
-    struct cell *c = CONTAINER_OF(h, struct cell, handle);
-    handle_ref(h);
-    if (state_is_final(state)) {
-        closing_begin(&c->closing, state_error(state));
-    }
-    if (recipes_connected(h->rt)) {
+    struct cell *c = cell_of(host);
+    if (recipes_connected(host->handle.rt)) {
         machine_resume(&c->machine);
     }
     mirror_on_state(&c->mirror, state);
     cas_on_state(&c->cas, state);
     value_cell_run(c);
-    handle_unref(h);
 }
 
 /* --- telling ------------------------------------------------------------------------- */
@@ -296,7 +298,7 @@ static void cell_tell_again(struct machine *machine)
 static bool tell_change(struct cell *c)
 {
     struct mirror_view view;
-    if (!c->change_due || c->closing.ending) {
+    if (!c->change_due || c->host.closing.ending) {
         return false;
     }
     if (mirror_view(&c->mirror, &view) != 0) {
@@ -312,82 +314,75 @@ static bool tell_change(struct cell *c)
     return true;
 }
 
-static bool cell_run_due(struct handle *h)
+static bool cell_run_due(struct host *host)
 {
-    struct cell *c = CONTAINER_OF(h, struct cell, handle);
-    return tell_done(c) || tell_change(c) || closing_tell(&c->closing, c->tell_closed, c);
+    return tell_done(cell_of(host)) || tell_change(cell_of(host));
+}
+
+static void cell_tell_closed(struct host *host, int why)
+{
+    cell_of(host)->tell_closed(cell_of(host), why);
 }
 
 /* --- the handle ----------------------------------------------------------------------- */
 
-static void cell_clear(struct cell *c)
+static void cell_free(struct host *host)
 {
+    struct cell *c = cell_of(host);
+    machine_resume(&c->machine);
+    machine_resume(&c->again);
     mirror_finish(&c->mirror);
     cas_finish(&c->cas);
     free(c->now_data);
     free(c->path);
     free(c->acl);
-}
-
-static void cell_free(struct handle *h)
-{
-    struct cell *c = CONTAINER_OF(h, struct cell, handle);
-    machine_resume(&c->machine);
-    machine_resume(&c->again);
-    cell_clear(c);
     free(c);
 }
 
-static const struct handle_class cell_class = {cell_on_state, cell_run_due, cell_free};
+static const struct host_class cell_class = {
+    .on_state = cell_on_state,
+    .run_due = cell_run_due,
+    .stop = cell_stop,
+    .is_idle = cell_is_idle,
+    .tell_closed = cell_tell_closed,
+    .free = cell_free,
+};
 
-int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
-              const struct conclave_acl *acl, size_t acl_count, void **ret)
+static int cell_make(struct cell *c, const char *path, const struct conclave_acl *acl,
+                     size_t acl_count)
 {
-    int error = client_check(rt->client);
-    if (error != 0) {
-        return error;
-    }
+    machine_init(&c->machine, &c->host.handle, cell_work);
+    machine_init(&c->again, &c->host.handle, cell_tell_again);
+    machine_step_init(&c->machine, &c->step);
+    list_init(&c->ops);
+    list_init(&c->done);
     if (!option_path_valid(path)) {
         return CONCLAVE_EINVAL;
     }
     c->path = strdup(path);
-    if (!acl_copy_option(acl, acl_count, &c->acl, &acl_count) || c->path == NULL ||
-        cas_init(&c->cas, path) != 0 ||
-        mirror_init(&c->mirror, &c->handle, path, 0, value_cell_on_change, on_watch_failed) != 0) {
-        free(c->path);
-        free(c->acl);
-        c->acl = NULL;
-        cas_finish(&c->cas);
+    if (c->path == NULL || cas_init(&c->cas, path) != 0 ||
+        !acl_copy_option(acl, acl_count, &c->acl, &c->cas.acl_count)) {
         return CONCLAVE_ENOMEM;
     }
     c->cas.path = c->path;
     c->cas.acl = c->acl;
-    c->cas.acl_count = acl_count;
     c->cas.done = on_written;
     c->cas.ended = on_cas_ended;
-    list_init(&c->ops);
-    list_init(&c->done);
-    client_lock(rt->client);
-    if (state_is_final(client_state(rt->client))) {
-        client_unlock(rt->client);
-        free(c->mirror.path);
-        cas_finish(&c->cas);
-        free(c->path);
-        free(c->acl);
-        return CONCLAVE_ECLOSED;
-    }
-    handle_init(&c->handle, rt, &cell_class);
-    closing_init(&c->closing, &c->handle);
-    machine_init(&c->machine, &c->handle, cell_work);
-    machine_init(&c->again, &c->handle, cell_tell_again);
-    machine_step_init(&c->machine, &c->step);
-    cas_begin(&c->cas, &c->handle);
-    *ret = c;
+    return mirror_init(&c->mirror, &c->host.handle, path, 0, value_cell_on_change, on_watch_failed);
+}
+
+int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
+              const struct conclave_acl *acl, size_t acl_count)
+{
+    return host_open(&c->host, rt, &cell_class, cell_make(c, path, acl, acl_count));
+}
+
+void cell_begin(struct cell *c)
+{
+    cas_begin(&c->cas, &c->host.handle);
     if (c->watching) {
         mirror_start(&c->mirror);
     }
-    client_unlock(rt->client);
-    return 0;
 }
 
 int cell_submit(struct cell *c, struct cell_op *op)
@@ -399,7 +394,7 @@ int cell_submit(struct cell *c, struct cell_op *op)
         return error;
     }
     client_lock(client);
-    if (c->closing.ending) {
+    if (c->host.closing.ending) {
         cell_op_free(op);
         error = CONCLAVE_ECLOSED;
     } else {
@@ -417,20 +412,20 @@ static bool op_ended(void *ctx)
 
 int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cell_op **ret_op)
 {
-    int error = handle_begin_wait(&c->handle);
+    int error = handle_begin_wait(&c->host.handle);
     if (error != 0) {
         cell_op_free(op);
         return error;
     }
-    if (c->closing.ending) {
-        error = c->closing.why;
+    if (c->host.closing.ending) {
+        error = c->host.closing.why;
         cell_op_free(op);
-        handle_end_wait(&c->handle);
+        handle_end_wait(&c->host.handle);
         return error;
     }
     list_push_back(&c->ops, &op->link);
     value_cell_run(c);
-    error = handle_wait(&c->handle, op_ended, op, timeout_ms);
+    error = handle_wait(&c->host.handle, op_ended, op, timeout_ms);
     if (op->ended) {
         error = op->error;
         *ret_op = op;
@@ -442,24 +437,6 @@ int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cel
         cell_op_free(op);
         value_cell_run(c);
     }
-    handle_end_wait(&c->handle);
+    handle_end_wait(&c->host.handle);
     return error;
-}
-
-void cell_close(struct cell *c)
-{
-    closing_ask(&c->closing, value_cell_run, c);
-}
-
-int cell_close_wait(struct cell *c, int64_t timeout_ms)
-{
-    cell_close(c);
-    return closing_wait(&c->closing, timeout_ms);
-}
-
-void cell_destroy(struct cell *c)
-{
-    if (c != NULL) {
-        closing_destroy(&c->closing);
-    }
 }

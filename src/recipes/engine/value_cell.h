@@ -12,7 +12,7 @@
 #define RECIPES_ENGINE_VALUE_CELL_H
 
 #include "recipes/engine/compare_and_set.h"
-#include "recipes/engine/handle_shutdown.h"
+#include "recipes/engine/handle_calls.h"
 #include "recipes/engine/tree_mirror.h"
 
 /* What a node held. */
@@ -56,8 +56,7 @@ struct cell_op {
 };
 
 struct cell {
-    struct handle handle; /* first */
-    struct closing closing;
+    struct host host; /* first */
     char *path;
     struct conclave_acl *acl;
     struct cas cas;
@@ -72,21 +71,20 @@ struct cell {
     bool known; /* `now` is what was there last */
     struct cell_value now;
     char *now_data;
-    int32_t write_version;
 
     struct mirror mirror;
     bool watching;
     bool change_due;
     /* In the dispatcher, without the lock. item NULL: no node. */
     void (*tell_change)(struct cell *cell, const struct mirror_item *item, bool stale);
-    void (*tell_closed)(void *cell, int why);
+    void (*tell_closed)(struct cell *cell, int why);
 };
 
-/* Initialises a zeroed cell (the first member of what `free` gives back) and begins. No lock held.
- * `ret` is set to it before a callback can run. 0 or an error: then nothing is left but its
- * memory. */
+/* Opens a zeroed cell, the first member of what it frees at its end and when this fails. 0: the lock is held, as after
+ * host_open; then call cell_begin. No lock held before. */
 int cell_open(struct cell *cell, struct conclave_recipes *rt, const char *path,
-              const struct conclave_acl *acl, size_t acl_count, void **ret) CONCLAVE_MUST_USE;
+              const struct conclave_acl *acl, size_t acl_count) CONCLAVE_MUST_USE;
+void cell_begin(struct cell *cell);
 
 /* A zeroed operation; NULL without memory. No lock needed, as for free. */
 struct cell_op *cell_op_make(const void *data, size_t len);
@@ -99,9 +97,5 @@ int cell_submit(struct cell *cell, struct cell_op *op) CONCLAVE_MUST_USE;
  * be freed. No lock held. */
 int cell_call(struct cell *cell, struct cell_op *op, int64_t timeout_ms,
               struct cell_op **ret_op) CONCLAVE_MUST_USE;
-
-void cell_close(struct cell *cell); /* no lock held, as for the next two */
-int cell_close_wait(struct cell *cell, int64_t timeout_ms);
-void cell_destroy(struct cell *cell);
 
 #endif

@@ -4,9 +4,8 @@
 
 #include <conclave/registry.h>
 
+#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 bool uri_spec_valid(const char *text)
 {
@@ -31,6 +30,7 @@ bool uri_spec_next(const char **at, struct slice *ret_part, bool *ret_field)
         bool field = **at == '{';
         const char *first = *at + (field ? 1 : 0);
         const char *end = first + strcspn(first, "{}");
+        assert(!field || *end == '}'); /* the text is valid */
         *at = end + (field ? 1 : 0);
         if (end == first) {
             continue; /* "{}" */
@@ -71,13 +71,6 @@ void uri_spec_json(struct json *j, const char *text)
 
 /* --- the URI ------------------------------------------------------------------------ */
 
-static void append_number(struct buf *out, int64_t number)
-{
-    char text[24];
-    (void)snprintf(text, sizeof text, "%" PRId64, number);
-    buf_append_str(out, text);
-}
-
 static void append_small(struct buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -109,11 +102,11 @@ static void append_field(struct buf *out, struct slice name, const struct concla
     } else if (named(name, "address")) {
         buf_append_str(out, i->address);
     } else if (named(name, "port") && i->port != 0) {
-        append_number(out, i->port);
+        buf_printf(out, "%d", i->port);
     } else if (named(name, "ssl-port") && i->ssl_port != 0) {
-        append_number(out, i->ssl_port);
+        buf_printf(out, "%d", i->ssl_port);
     } else if (named(name, "registration-time-utc")) {
-        append_number(out, i->registered_ms);
+        buf_printf(out, "%" PRId64, i->registered_ms);
     } else if (named(name, "service-type")) {
         append_small(out, i->type);
     } else if (named(name, "[") || named(name, "]")) {
@@ -144,14 +137,11 @@ int conclave_instance_uri(const struct conclave_instance *instance, const char *
             buf_append_slice(&out, part);
         }
     }
-    char *text = out.failed ? NULL : malloc(out.len + 1);
-    if (text != NULL) {
-        if (out.len > 0) {
-            memcpy(text, out.data, out.len);
-        }
-        text[out.len] = '\0';
-        *ret = text;
+    buf_append_u8(&out, 0);
+    if (!buf_ok(&out)) {
+        buf_finish(&out);
+        return CONCLAVE_ENOMEM;
     }
-    buf_finish(&out);
-    return text == NULL ? CONCLAVE_ENOMEM : 0;
+    *ret = (char *)out.data; /* the caller's from here on */
+    return 0;
 }

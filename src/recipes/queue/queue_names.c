@@ -1,5 +1,6 @@
 #include "recipes/queue/queue_names.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,10 @@ enum { PRIORITY_DIGITS = 3 };
 void queue_name_make_prefix(int priority, char *buf)
 {
     char native[NAME_PREFIX_MAX];
+    assert(priority >= 0 && priority <= 999);
     name_make_prefix(CONCLAVE_NAMING_NATIVE, NAME_PLAIN, native);
-    native[strcspn(native, "-")] = '\0'; /* the guid alone */
-    (void)snprintf(buf, NAME_PREFIX_MAX, "%03d-%.32s%s", priority, native, marker);
+    (void)snprintf(buf, NAME_PREFIX_MAX, "%03d-%.32s%s", priority, native,
+                   marker); /* its guid alone */
 }
 
 bool queue_name_parse(const char *name, struct queue_name *ret)
@@ -94,6 +96,7 @@ int queue_names_order(const char *const *children, size_t count, struct queue_na
         unwrap(list + from, to - from, spare);
     }
     free(spare);
+    assert(n <= count);
     *ret = list;
     *ret_count = n;
     return 0;

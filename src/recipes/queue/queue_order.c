@@ -165,6 +165,7 @@ int queue_turn_send(struct conclave_queue *q, struct queue_turn *turn, const cha
         *ret_op = conclave_op_set(order->marker->path, note, strlen(note), before);
         turn->after = before + 1;
     }
+    assert(turn->after == (turn->created ? 0 : order->last + 1) || turn->head);
     order->last = turn->after;
     marker_unref(turn->marker);
     turn->marker = order->marker;

@@ -11,6 +11,7 @@
 #include "recipes/queue/queue.h"
 
 #include "base/transition.h"
+#include "recipes/engine/option_copies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -376,13 +377,10 @@ static int put_create(struct host *host, void *request, struct call **ret)
     }
     queue_name_make_prefix(r->priority, p->prefix);
     p->path = path_join(q->path, p->prefix);
-    p->data = malloc(r->len + 1);
+    p->data = bytes_copy(r->data, r->len);
     if (p->path == NULL || p->data == NULL) {
         put_free_parts(p);
         return CONCLAVE_ENOMEM;
-    }
-    if (r->len > 0) {
-        memcpy(p->data, r->data, r->len);
     }
     p->len = r->len;
     p->done = r->done;

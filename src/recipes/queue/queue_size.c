@@ -2,6 +2,8 @@
  * often than a pause allows, so that a burst is told once. */
 #include "recipes/queue/queue.h"
 
+#include <assert.h>
+
 enum { PAUSE_MS = 50 };
 
 static struct conclave_queue *of_size(struct queue_size *size)
@@ -86,6 +88,7 @@ bool queue_size_tell(struct conclave_queue *q)
         return false;
     }
     int64_t count = s->seen;
+    assert(count >= 0 && count != s->told);
     s->told = count;
     s->due = false;
     client_unlock(client);

@@ -296,12 +296,9 @@ static void take_on_read(struct call *call, const struct conclave_reply *reply)
         next_item(t);
     } else if (reply->error != 0) {
         take_trouble(t, reply->error);
-    } else if ((t->data = malloc(reply->data_len + 1)) == NULL) {
+    } else if ((t->data = bytes_copy(reply->data, reply->data_len)) == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
     } else {
-        if (reply->data_len > 0) {
-            memcpy(t->data, reply->data, reply->data_len);
-        }
         t->len = reply->data_len;
         t->version = reply->stat.version;
         bool often = o->max_attempts > 0 && !o->at_most_once && t->version >= o->max_attempts;

@@ -1,5 +1,6 @@
 #include "recipes/queue/queue_waiters.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static struct queue_line *line_of(struct place *place)
 
 static void queue_waiters_on_free(struct place *place)
 {
+    assert(line_of(place)->node != NULL);
     line_of(place)->first = true;
 }
 
@@ -53,6 +55,7 @@ static void queue_waiters_on_created(struct protected_create *create, int error,
 {
     struct queue_line *line = CONTAINER_OF(create, struct queue_line, create);
     struct call *call = line->call;
+    assert(line->joining && line->node == NULL);
     line->joining = false;
     if (error == 0) {
         line->node = path;

@@ -63,27 +63,20 @@ void conclave_config_acks_free(struct conclave_config_ack *list, size_t count)
     free(list);
 }
 
-/* One of the list, with its texts in a block of its own. */
-static int add(struct audit *a, const char *id, const struct conclave_member *member)
+/* member: what this one has said, NULL: nothing. Its texts stand in a block of its own. */
+static int ack_fill(struct conclave_config_ack *ack, const char *id,
+                    const struct conclave_member *member)
 {
     size_t len = member == NULL ? 0 : member->data_len;
     char *block = malloc(strlen(id) + 1 + len + 1);
-    struct conclave_config_ack *list = realloc(a->list, (a->count + 1) * sizeof *list);
-    if (list != NULL) {
-        a->list = list;
-    }
-    if (block == NULL || list == NULL) {
-        free(block);
+    if (block == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    struct conclave_config_ack ack = {.id = block_add(&block, id, strlen(id))};
-    const char *text = block_add(&block, member == NULL ? NULL : member->data, len);
-    list[a->count] = ack;
-    if (!ack_parse(text, &list[a->count])) {
-        ack.why = "";
-        list[a->count] = ack;
+    const char *first = block_add(&block, id, strlen(id));
+    if (!ack_parse(block_add(&block, member == NULL ? NULL : member->data, len), ack)) {
+        *ack = (struct conclave_config_ack){.why = ""};
     }
-    a->count++;
+    ack->id = first;
     return 0;
 }
 
@@ -110,10 +103,13 @@ static int gather(struct audit *a)
         error = members_of_view(&everybody->seen, NULL, 0, &all, &all_count);
     }
     conclave_config_acks_free(a->list, a->count);
-    a->list = NULL;
+    a->list = calloc(all_count + 1, sizeof *a->list);
     a->count = 0;
-    for (size_t i = 0; i < all_count && error == 0; i++) {
-        error = add(a, all[i].id, member_find(said, said_count, all[i].id));
+    error = error == 0 && a->list == NULL ? CONCLAVE_ENOMEM : error;
+    while (error == 0 && a->count < all_count) {
+        const char *id = all[a->count].id;
+        error = ack_fill(&a->list[a->count], id, member_find(said, said_count, id));
+        a->count += error == 0 ? 1 : 0;
     }
     assert(error != 0 || a->count == all_count);
     free(said);
@@ -134,6 +130,7 @@ static void config_acks_judge(struct audit *a)
     for (size_t i = 0; i < a->count; i++) {
         bool there = is_there(a, &a->list[i]);
         done += there ? 1 : 0;
+        assert(a->list[i].acked || a->list[i].error == 0);
         refused = refused || (there && a->list[i].error != 0);
     }
     a->answered =

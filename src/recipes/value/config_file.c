@@ -5,6 +5,7 @@
 
 #include "base/map.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,28 +26,18 @@ static int error_of(int number)
     return number == ENOSPC || number == EDQUOT ? CONCLAVE_ENOSPACE : CONCLAVE_EIO;
 }
 
-static void append_text(struct buf *b, const char *text)
-{
-    buf_append(b, text, strlen(text));
-}
-
 static void tree_write(struct buf *b, const struct conclave_config_state *state)
 {
-    char line[64];
-    append_text(b, HEAD);
+    buf_append_str(b, HEAD);
     for (size_t i = 0; i < state->count; i++) {
         const struct conclave_config_node *n = &state->nodes[i];
-        (void)snprintf(line, sizeof line, "%zu %" PRId64 "\n", strlen(n->path),
-                       n->data == NULL ? (int64_t)-1 : (int64_t)n->data_len);
-        append_text(b, line);
-        append_text(b, n->path);
-        if (n->data_len > 0) {
-            buf_append(b, n->data, n->data_len);
-        }
-        append_text(b, "\n");
+        buf_printf(b, "%zu %" PRId64 "\n", strlen(n->path),
+                   n->data == NULL ? (int64_t)-1 : (int64_t)n->data_len);
+        buf_append_str(b, n->path);
+        buf_append(b, n->data, n->data_len);
+        buf_append_str(b, "\n");
     }
-    (void)snprintf(line, sizeof line, "end %016" PRIx64 "\n", hash_bytes(b->data, b->len));
-    append_text(b, line);
+    buf_printf(b, "end %016" PRIx64 "\n", hash_bytes(b->data, b->len));
 }
 
 /* The folder holds the name: without this a power loss may bring the old one back. */
@@ -99,6 +90,7 @@ static int replace(const char *file, const uint8_t *data, size_t len)
 int config_file_write(const char *file, bool tree, const struct conclave_config_state *state)
 {
     struct buf b;
+    assert(tree || state->count == 1);
     if (!tree) {
         return replace(file, state->nodes[0].data, state->nodes[0].data_len);
     }
@@ -185,6 +177,7 @@ static int tree_read(struct config_file *f, size_t len)
             }
             f->nodes = nodes;
         }
+        assert(at > (char *)f->bytes.data && f->count < room);
         memmove(at - 1, at, (size_t)path_len); /* over the line's end, for the NUL */
         at[path_len - 1] = '\0';
         f->nodes[f->count++] = (struct conclave_config_node){

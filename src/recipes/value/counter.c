@@ -1,8 +1,10 @@
 /* The counter: what is computed between reading a cell and writing it, and the number's forms. */
+#include "base/endian.h"
 #include "recipes/engine/value_cell.h"
 
 #include <conclave/counter.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,20 +21,12 @@ struct conclave_counter {
     void *ctx;
 };
 
-/* --- the number ---------------------------------------------------------------------- */
-
-static int binary_read(const uint8_t *bytes, size_t len, int64_t *ret)
+static struct conclave_counter *counter_of(struct cell *cell)
 {
-    uint64_t value = 0;
-    if (len != 8) {
-        return CONCLAVE_ECORRUPT;
-    }
-    for (size_t i = 0; i < 8; i++) {
-        value = value << 8 | bytes[i];
-    }
-    *ret = (int64_t)value;
-    return 0;
+    return CONTAINER_OF(cell, struct conclave_counter, cell);
 }
+
+/* --- the number ---------------------------------------------------------------------- */
 
 static int text_read(const char *text, size_t len, int64_t *ret)
 {
@@ -58,8 +52,11 @@ static int number_read(const struct conclave_counter *c, const void *data, size_
         *ret = c->initial;
         return 0;
     }
-    return c->form == CONCLAVE_COUNTER_BINARY ? binary_read(data, len, ret)
-                                              : text_read(data, len, ret);
+    if (c->form == CONCLAVE_COUNTER_TEXT) {
+        return text_read(data, len, ret);
+    }
+    *ret = len == 8 ? (int64_t)get_be64(data) : 0;
+    return len == 8 ? 0 : CONCLAVE_ECORRUPT;
 }
 
 static int number_write(const struct conclave_counter *c, struct cell_op *op, int64_t value)
@@ -69,13 +66,12 @@ static int number_write(const struct conclave_counter *c, struct cell_op *op, in
         return CONCLAVE_ENOMEM;
     }
     if (c->form == CONCLAVE_COUNTER_BINARY) {
-        for (int i = 0; i < 8; i++) {
-            text[i] = (char)((uint64_t)value >> (56 - 8 * i));
-        }
+        put_be64(text, (uint64_t)value);
         op->data_len = 8;
     } else {
         op->data_len = (size_t)snprintf(text, NUMBER_MAX, "%" PRId64, value);
     }
+    assert(op->data_len > 0 && op->data_len < NUMBER_MAX);
     free(op->data);
     op->data = text;
     op->value = value;
@@ -93,14 +89,14 @@ static enum cell_verdict write_value(struct conclave_counter *c, struct cell_op 
 static enum cell_verdict compute_get(struct cell *cell, struct cell_op *op,
                                      const struct cell_value *now)
 {
-    op->error = number_read((struct conclave_counter *)cell, now->data, now->data_len, &op->value);
+    op->error = number_read(counter_of(cell), now->data, now->data_len, &op->value);
     return CELL_DONE;
 }
 
 static enum cell_verdict compute_add(struct cell *cell, struct cell_op *op,
                                      const struct cell_value *now)
 {
-    struct conclave_counter *c = (struct conclave_counter *)cell;
+    struct conclave_counter *c = counter_of(cell);
     int64_t value;
     op->error = number_read(c, now->data, now->data_len, &value);
     if (op->error == 0 && __builtin_add_overflow(value, op->a, &value)) {
@@ -112,7 +108,7 @@ static enum cell_verdict compute_add(struct cell *cell, struct cell_op *op,
 static enum cell_verdict compute_set(struct cell *cell, struct cell_op *op,
                                      const struct cell_value *now)
 {
-    struct conclave_counter *c = (struct conclave_counter *)cell;
+    struct conclave_counter *c = counter_of(cell);
     op->error = number_read(c, now->data, now->data_len, &op->value);
     if (op->error == 0 && op->value != op->a) {
         op->error = CONCLAVE_ECONFLICT;
@@ -124,7 +120,7 @@ static enum cell_verdict compute_set(struct cell *cell, struct cell_op *op,
 
 static void counter_tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
 {
-    struct conclave_counter *c = (struct conclave_counter *)cell;
+    struct conclave_counter *c = counter_of(cell);
     int64_t value = 0;
     if (stale) {
         return; /* nothing new is known */
@@ -134,9 +130,9 @@ static void counter_tell_change(struct cell *cell, const struct mirror_item *ite
     c->callbacks.on_change(c, error == 0 ? value : 0, error, c->ctx);
 }
 
-static void counter_tell_closed(void *self, int why)
+static void counter_tell_closed(struct cell *cell, int why)
 {
-    struct conclave_counter *c = self;
+    struct conclave_counter *c = counter_of(cell);
     if (c->callbacks.on_closed != NULL) {
         c->callbacks.on_closed(c, why, c->ctx);
     }
@@ -144,7 +140,8 @@ static void counter_tell_closed(void *self, int why)
 
 static void tell_op(struct cell *cell, struct cell_op *op)
 {
-    ((conclave_counter_fn)op->fn)((struct conclave_counter *)cell, op->error, op->value, op->ctx);
+    assert(op->ended && op->fn != NULL);
+    ((conclave_counter_fn)op->fn)(counter_of(cell), op->error, op->value, op->ctx);
 }
 
 /* --- public ------------------------------------------------------------------------------ */
@@ -159,7 +156,6 @@ int conclave_counter_open(struct conclave_recipes *rt,
         return CONCLAVE_EINVAL;
     }
     struct conclave_counter *c = calloc(1, sizeof *c);
-    void *cell;
     if (c == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -172,18 +168,19 @@ int conclave_counter_open(struct conclave_recipes *rt,
     c->cell.watching = c->callbacks.on_change != NULL;
     c->cell.tell_change = counter_tell_change;
     c->cell.tell_closed = counter_tell_closed;
-    int error = cell_open(&c->cell, rt, options->path, options->acl, options->acl_count, &cell);
-    if (error != 0) {
-        free(c);
-        return error;
+    int error = cell_open(&c->cell, rt, options->path, options->acl, options->acl_count);
+    if (error == 0) {
+        *ret = c; /* before a callback can run */
+        cell_begin(&c->cell);
+        client_unlock(rt->client);
     }
-    *ret = c;
-    return 0;
+    return error;
 }
 
-static struct cell_op *op_make(enum cell_verdict (*compute)(struct cell *cell, struct cell_op *op,
-                                                            const struct cell_value *now),
-                               int64_t a, int64_t b)
+typedef enum cell_verdict (*compute_fn)(struct cell *cell, struct cell_op *op,
+                                        const struct cell_value *now);
+
+static struct cell_op *op_make(compute_fn compute, int64_t a, int64_t b)
 {
     struct cell_op *op = cell_op_make(NULL, 0);
     if (op != NULL) {
@@ -195,14 +192,13 @@ static struct cell_op *op_make(enum cell_verdict (*compute)(struct cell *cell, s
     return op;
 }
 
-static int call(struct conclave_counter *c, struct cell_op *op, int64_t timeout_ms,
-                int64_t *ret_value)
+static int counter_call(struct conclave_counter *c, compute_fn compute, int64_t a, int64_t b,
+                        int64_t timeout_ms, int64_t *ret_value)
 {
     struct cell_op *ended = NULL;
-    if (op == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    int error = cell_call(&c->cell, op, timeout_ms, &ended);
+    struct cell_op *op = op_make(compute, a, b);
+    int error = op == NULL ? CONCLAVE_ENOMEM : cell_call(&c->cell, op, timeout_ms, &ended);
+    assert(error != 0 || ended != NULL);
     if (ended != NULL && ret_value != NULL && (error == 0 || error == CONCLAVE_ECONFLICT)) {
         *ret_value = ended->value;
     }
@@ -210,11 +206,12 @@ static int call(struct conclave_counter *c, struct cell_op *op, int64_t timeout_
     return error;
 }
 
-static int counter_submit(struct conclave_counter *c, struct cell_op *op, conclave_counter_fn fn,
-                          void *ctx)
+static int counter_submit(struct conclave_counter *c, compute_fn compute, int64_t a, int64_t b,
+                          conclave_counter_fn fn, void *ctx)
 {
+    struct cell_op *op = fn == NULL ? NULL : op_make(compute, a, b);
     if (op == NULL) {
-        return CONCLAVE_ENOMEM;
+        return fn == NULL ? CONCLAVE_EINVAL : CONCLAVE_ENOMEM;
     }
     op->fn = (void (*)(void))fn;
     op->ctx = ctx;
@@ -224,52 +221,49 @@ static int counter_submit(struct conclave_counter *c, struct cell_op *op, concla
 
 int conclave_counter_get(struct conclave_counter *c, int64_t timeout_ms, int64_t *ret_value)
 {
-    return call(c, op_make(compute_get, 0, 0), timeout_ms, ret_value);
+    return counter_call(c, compute_get, 0, 0, timeout_ms, ret_value);
 }
 
 int conclave_counter_add(struct conclave_counter *c, int64_t delta, int64_t timeout_ms,
                          int64_t *ret_value)
 {
-    return call(c, op_make(compute_add, delta, 0), timeout_ms, ret_value);
+    return counter_call(c, compute_add, delta, 0, timeout_ms, ret_value);
 }
 
 int conclave_counter_compare_and_set(struct conclave_counter *c, int64_t expected, int64_t desired,
                                      int64_t timeout_ms, int64_t *ret_value)
 {
-    struct cell_op *op = op_make(compute_set, expected, desired);
-    return call(c, op, timeout_ms, ret_value);
+    return counter_call(c, compute_set, expected, desired, timeout_ms, ret_value);
 }
 
 int conclave_counter_get_async(struct conclave_counter *c, conclave_counter_fn fn, void *ctx)
 {
-    return fn == NULL ? CONCLAVE_EINVAL : counter_submit(c, op_make(compute_get, 0, 0), fn, ctx);
+    return counter_submit(c, compute_get, 0, 0, fn, ctx);
 }
 
 int conclave_counter_add_async(struct conclave_counter *c, int64_t delta, conclave_counter_fn fn,
                                void *ctx)
 {
-    return fn == NULL ? CONCLAVE_EINVAL
-                      : counter_submit(c, op_make(compute_add, delta, 0), fn, ctx);
+    return counter_submit(c, compute_add, delta, 0, fn, ctx);
 }
 
 int conclave_counter_compare_and_set_async(struct conclave_counter *c, int64_t expected,
                                            int64_t desired, conclave_counter_fn fn, void *ctx)
 {
-    return fn == NULL ? CONCLAVE_EINVAL
-                      : counter_submit(c, op_make(compute_set, expected, desired), fn, ctx);
+    return counter_submit(c, compute_set, expected, desired, fn, ctx);
 }
 
 void conclave_counter_close(struct conclave_counter *c)
 {
-    cell_close(&c->cell);
+    host_close(&c->cell.host);
 }
 
 int conclave_counter_close_wait(struct conclave_counter *c, int64_t timeout_ms)
 {
-    return cell_close_wait(&c->cell, timeout_ms);
+    return host_close_wait(&c->cell.host, timeout_ms);
 }
 
 void conclave_counter_destroy(struct conclave_counter *c)
 {
-    cell_destroy(c == NULL ? NULL : &c->cell);
+    host_destroy(c == NULL ? NULL : &c->cell.host);
 }

@@ -148,6 +148,7 @@ static int fence_bindings_list_add(struct walk *w, const char *own, const struct
     if (block == NULL) {
         return CONCLAVE_ENOMEM;
     }
+    assert(strncmp(own, FENCE_ROOT, strlen(FENCE_ROOT)) == 0);
     const char *first = block_add(&block, prefix, len - 1);
     const char *lock = block_add(&block, terms->lock.data, terms->lock.len);
     w->list[w->list_count++] =
@@ -335,6 +336,7 @@ static int fence_bindings_judge(struct blocking *b, const char *path,
     if (rc == 0 && look.is != LOOK_GONE && (!plain || look.is == LOOK_FOREIGN)) {
         rc = look_at_all(b, path, children, &look);
     }
+    assert(rc != 0 || look.is != LOOK_CONTENDS || look.czxid > 0);
     *ret_again = rc == 0 && look.is == LOOK_GONE;
     *ret = rc == 0 && look.is == LOOK_CONTENDS && look.czxid == token.czxid &&
            !fence_name_reads(slice_str(look.name));

@@ -134,6 +134,7 @@ static void shared_config_acknowledge(struct conclave_config *c,
         node_handle_look_later(&c->nodes);
         return;
     }
+    assert(c->live && state->zxid == c->told.zxid); /* only what was applied is acknowledged */
     member_set_data_take(&c->nodes.member, bytes, len);
 }
 
@@ -197,6 +198,7 @@ static bool tell_cached(struct conclave_config *c)
     if (!c->cache_due || c->cache_used || c->live || c->nodes.host.closing.ending) {
         return false;
     }
+    assert(c->cache_file != NULL);
     c->cache_used = true;
     client_unlock(client);
     int error = config_file_read(c->cache_file, c->tree, &file);

@@ -1,8 +1,10 @@
 /* The shared value: a cell as it is. */
+#include "recipes/engine/option_copies.h"
 #include "recipes/engine/value_cell.h"
 
 #include <conclave/counter.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +14,14 @@ struct conclave_shared {
     void *ctx;
 };
 
+static struct conclave_shared *shared_of(struct cell *cell)
+{
+    return CONTAINER_OF(cell, struct conclave_shared, cell);
+}
+
 static void shared_value_tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
 {
-    struct conclave_shared *s = (struct conclave_shared *)cell;
+    struct conclave_shared *s = shared_of(cell);
     struct conclave_shared_value value = {.version = CONCLAVE_ABSENT, .stale = stale};
     if (item != NULL) {
         value.data = item->data;
@@ -25,9 +32,9 @@ static void shared_value_tell_change(struct cell *cell, const struct mirror_item
     s->callbacks.on_change(s, &value, s->ctx);
 }
 
-static void shared_value_tell_closed(void *self, int why)
+static void shared_value_tell_closed(struct cell *cell, int why)
 {
-    struct conclave_shared *s = self;
+    struct conclave_shared *s = shared_of(cell);
     if (s->callbacks.on_closed != NULL) {
         s->callbacks.on_closed(s, why, s->ctx);
     }
@@ -45,9 +52,10 @@ static void value_of(const struct cell_op *op, struct conclave_shared_value *ret
 static void tell_set(struct cell *cell, struct cell_op *op)
 {
     struct conclave_shared_value value;
+    assert(op->ended);
     value_of(op, &value);
-    ((conclave_shared_fn)op->fn)((struct conclave_shared *)cell, op->error,
-                                 op->error == 0 ? &value : NULL, op->ctx);
+    ((conclave_shared_fn)op->fn)(shared_of(cell), op->error, op->error == 0 ? &value : NULL,
+                                 op->ctx);
 }
 
 static enum cell_verdict compute_get(struct cell *cell, struct cell_op *op,
@@ -66,7 +74,6 @@ int conclave_shared_open(struct conclave_recipes *rt, const struct conclave_shar
         return CONCLAVE_EINVAL;
     }
     struct conclave_shared *s = calloc(1, sizeof *s);
-    void *cell;
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -77,13 +84,13 @@ int conclave_shared_open(struct conclave_recipes *rt, const struct conclave_shar
     s->cell.watching = s->callbacks.on_change != NULL;
     s->cell.tell_change = shared_value_tell_change;
     s->cell.tell_closed = shared_value_tell_closed;
-    int error = cell_open(&s->cell, rt, options->path, options->acl, options->acl_count, &cell);
-    if (error != 0) {
-        free(s);
-        return error;
+    int error = cell_open(&s->cell, rt, options->path, options->acl, options->acl_count);
+    if (error == 0) {
+        *ret = s; /* before a callback can run */
+        cell_begin(&s->cell);
+        client_unlock(rt->client);
     }
-    *ret = s;
-    return 0;
+    return error;
 }
 
 int conclave_shared_get(struct conclave_shared *s, int64_t timeout_ms,
@@ -98,15 +105,13 @@ int conclave_shared_get(struct conclave_shared *s, int64_t timeout_ms,
     op->needs_read = true;
     int error = cell_call(&s->cell, op, timeout_ms, &ended);
     if (error == 0) {
+        assert(ended != NULL && ended->ended);
         struct conclave_shared_value *value = malloc(sizeof *value + ended->result.data_len + 1);
-        if (value == NULL) {
-            error = CONCLAVE_ENOMEM;
-        } else {
+        error = value == NULL ? CONCLAVE_ENOMEM : 0;
+        if (value != NULL) {
+            char *at = (char *)(value + 1);
             value_of(ended, value);
-            if (value->data != NULL) {
-                value->data = memcpy(value + 1, value->data, value->data_len);
-                ((char *)(value + 1))[value->data_len] = '\0';
-            }
+            value->data = value->data == NULL ? NULL : block_add(&at, value->data, value->data_len);
             *ret = value;
         }
     }
@@ -170,15 +175,15 @@ int conclave_shared_set_async(struct conclave_shared *s, const void *data, size_
 
 void conclave_shared_close(struct conclave_shared *s)
 {
-    cell_close(&s->cell);
+    host_close(&s->cell.host);
 }
 
 int conclave_shared_close_wait(struct conclave_shared *s, int64_t timeout_ms)
 {
-    return cell_close_wait(&s->cell, timeout_ms);
+    return host_close_wait(&s->cell.host, timeout_ms);
 }
 
 void conclave_shared_destroy(struct conclave_shared *s)
 {
-    cell_destroy(s == NULL ? NULL : &s->cell);
+    host_destroy(s == NULL ? NULL : &s->cell.host);
 }

@@ -585,6 +585,25 @@ static void E35_close_ends_what_waits(void **state)
     assert_int_equal(fake_zk_version(zk, PATH), -2);
 }
 
+static void E35_close_waits_for_a_read_that_is_under_way(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct side a;
+    struct answer answer = {0};
+    side_open(&a, zk, 0);
+    assert_int_equal(get(&a), 0);
+    fake_zk_hold(zk, 0, WIRE_SYNC);
+    assert_int_equal(conclave_counter_get_async(a.counter, on_answer, &answer), 0);
+    conclave_counter_close(a.counter);
+    EVENTUALLY(answer.count == 1);
+    assert_int_equal(answer.error, CONCLAVE_ECLOSED);
+    sleep_ms(50);
+    assert_int_equal(a.closed, 0); /* only the answer can end it now */
+    fake_zk_release(zk, 0);
+    EVENTUALLY(a.closed == 1);
+    side_finish(&a);
+}
+
 static void *get_long(void *arg)
 {
     int64_t value;
@@ -676,6 +695,7 @@ int main(void)
         E_TEST(E01_creation_of_a_value_whose_answer_was_lost),
         E_TEST(E36_asynchronous_calls_and_blocking_ones_inside),
         E_TEST(E35_close_ends_what_waits),
+        E_TEST(E35_close_waits_for_a_read_that_is_under_way),
         E_TEST(E59_client_closed_under_a_waiter),
         E_TEST(E61_a_child_of_fork_may_not_use_it),
         E_TEST(in_a_loop_without_threads),
