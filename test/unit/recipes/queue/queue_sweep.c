@@ -1,78 +1,20 @@
 /*
  * A put, a take with its ack, a wait, and a round of a double barrier, with one fault at every
- * single request of the one or the other client in turn. Whatever the fault: no item is lost, none
+ * single request of the one or the other client in turn (support/sweep.h). Whatever the fault: no item is lost, none
  * is there twice (but for a put that said so), nobody waits for ever, no node of a session is left,
  * and nothing is told after the end.
- *
- * Every case has a server of its own and they run beside each other, as nearly all of their
- * time is waiting.
  */
 #include "support/queue_user.h"
+#include "support/sweep.h"
 
 #include <conclave/barrier.h>
 
-enum { STEPS = 16, BESIDE = 16, ROUND_MS = 2500 };
-
-enum fault {
-    FAULT_CUT,
-    FAULT_LOSE,
-    FAULT_EXPIRE,
-    FAULT_EXPIRED,
-    FAULT_STOP, /* nothing is answered any more until the session has expired */
-    FAULTS
-};
-
-struct sweep_case {
-    pthread_t thread;
-    pthread_t silence;
-    enum fault fault;
-    int endpoint;
-    int step;
-    bool barrier;
-    bool reached;
-    _Atomic bool over;
-    struct fake_zk *zk;
-    const char *wrong; /* NULL: all was right */
-};
+enum { STEPS = 16, ROUND_MS = 2500 };
 
 struct side {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
 };
-
-static void stop_endpoint(struct fake_zk *zk, void *ctx)
-{
-    fake_zk_link_locked(zk, ((struct sweep_case *)ctx)->endpoint, FAKE_SILENT);
-}
-
-static void set_fault(struct fake_zk *zk, struct sweep_case *s)
-{
-    static const enum fake_action actions[FAULTS] = {
-        FAKE_CUT_BEFORE, FAKE_DROP_REPLY, FAKE_EXPIRE_BEFORE, FAKE_EXPIRE_AFTER, FAKE_CALL,
-    };
-    struct fake_hook h = {.endpoint = s->endpoint,
-                          .op = FAKE_ANY_OP,
-                          .nth = s->step,
-                          .action = actions[s->fault],
-                          .fn = stop_endpoint,
-                          .ctx = s};
-    fake_zk_hook(zk, &h);
-}
-
-/* The silence ends when the session has. */
-static void *end_silence(void *arg)
-{
-    struct sweep_case *s = arg;
-    while (!s->over) {
-        if (fake_zk_hooks_left(s->zk) == 0) {
-            sleep_ms(SESSION_MS + 100);
-            fake_zk_link(s->zk, s->endpoint, FAKE_UP);
-            return NULL;
-        }
-        sleep_ms(5);
-    }
-    return NULL;
-}
 
 static bool side_open(struct side *side, struct fake_zk *zk, int endpoint)
 {
@@ -244,74 +186,25 @@ static const char *barrier_scenario(struct sweep_case *s)
 
 /* --- the sweep --------------------------------------------------------------------------------- */
 
-static void *run_case(void *arg)
+static const char *play(struct sweep_case *s)
 {
-    struct sweep_case *s = arg;
-    s->zk = fake_zk_start();
-    if (s->zk == NULL) {
-        s->wrong = "no memory or socket";
-        return NULL;
-    }
-    set_fault(s->zk, s); /* before the thread that looks whether it was met */
-    bool silent = s->fault == FAULT_STOP;
-    if (silent && pthread_create(&s->silence, NULL, end_silence, s) != 0) {
-        s->wrong = "no thread";
-        return NULL;
-    }
-    s->wrong = s->barrier ? barrier_scenario(s) : queue_scenario(s);
-    s->over = true;
-    if (silent) {
-        (void)pthread_join(s->silence, NULL);
-    }
-    if (s->wrong != NULL) {
-        return NULL; /* what still runs may use the server */
-    }
-    s->reached = fake_zk_hooks_left(s->zk) == 0;
-    int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000;
-    while (fake_zk_ephemerals(s->zk) > 0 && now_ns() < end) {
-        sleep_ms(1);
-    }
-    if (fake_zk_ephemerals(s->zk) > 0) {
-        s->wrong = "a node was left";
-    }
-    fake_zk_stop(s->zk);
-    return NULL;
+    return s->scene == 0 ? queue_scenario(s) : barrier_scenario(s);
 }
 
 static void sweep(bool barrier, enum fault fault)
 {
-    static struct sweep_case cases[2 * STEPS];
-    size_t count = 0;
-    int reached = 0;
-    int wrong = 0;
-    memset(cases, 0, sizeof cases);
-    for (int step = 1; step <= STEPS; step++) {
-        for (int endpoint = 0; endpoint < 2; endpoint++) {
-            cases[count].barrier = barrier;
-            cases[count].fault = fault;
-            cases[count].endpoint = endpoint;
-            cases[count++].step = step;
-        }
-    }
-    for (size_t from = 0; from < count; from += BESIDE) {
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_create(&cases[i].thread, NULL, run_case, &cases[i]), 0);
-        }
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_join(cases[i].thread, NULL), 0);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        reached += cases[i].reached ? 1 : 0;
-        if (cases[i].wrong != NULL) {
-            print_error("%s, request %d: %s\n", cases[i].endpoint == 0 ? "first" : "second",
-                        cases[i].step, cases[i].wrong);
-            wrong++;
-        }
-    }
-    print_message("%d of %zu faults were met\n", reached, count);
-    assert_int_equal(wrong, 0);
-    assert_true(reached >= (barrier ? STEPS : 12));
+    static const char *const names[] = {"queue", "barrier"};
+    struct sweep_plan plan = {
+        .names = names,
+        .first_scene = barrier ? 1 : 0,
+        .scenes = 1,
+        .endpoints = 2,
+        .steps = STEPS,
+        .beside = 16,
+        .least = barrier ? STEPS : 12,
+        .play = play,
+    };
+    sweep_run(&plan, fault);
 }
 
 #define SWEEP(name, barrier, fault)                                                                \

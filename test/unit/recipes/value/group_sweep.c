@@ -1,14 +1,9 @@
 /*
- * Group, configuration, counter and registry with one fault at every single request of a client in turn:
- * the link cut, the answer lost, the session killed before and after, silence until it has expired.
- * Whatever the fault: members are in and seen in the end, the last value is told and acknowledged, each
- * addition counted exactly once, the instance found; nothing is left behind, and no callback
- * comes after on_closed.
- *
- * Every case has a server of its own and they run beside each other, as nearly all of their time is
- * waiting.
+ * Group, configuration, counter and registry with one fault at every single request (support/sweep.h). Whatever the
+ * fault: members are in and seen in the end, the last value is told and acknowledged, each addition counted exactly
+ * once, the instance found; nothing is left behind, and no callback comes after on_closed.
  */
-#include "support/candidate.h"
+#include "support/sweep.h"
 
 #include <conclave/config.h>
 #include <conclave/counter.h>
@@ -17,62 +12,9 @@
 
 #include <stdatomic.h>
 
-enum { STEPS = 24, BESIDE = 12, ADDITIONS = 3, DEADLINE_MS = 15000 };
-
-enum fault { FAULT_CUT, FAULT_LOSE, FAULT_EXPIRE, FAULT_EXPIRED, FAULT_STOP, FAULTS };
+enum { STEPS = 24, ADDITIONS = 3, DEADLINE_MS = 15000 };
 
 enum scene { SCENE_GROUP, SCENE_CONFIG, SCENE_COUNTER, SCENE_REGISTRY, SCENES };
-
-static const char *const scene_names[SCENES] = {"group", "config", "counter", "registry"};
-
-struct sweep_case {
-    pthread_t thread;
-    pthread_t healer;
-    struct fake_zk *zk;
-    struct conclave_client *client;
-    struct conclave_recipes *recipes;
-    enum fault fault;
-    enum scene scene;
-    int step;
-    _Atomic bool over;
-    _Atomic int closed;
-    _Atomic int after_end;
-    _Atomic int64_t seen; /* of the view, the value or the count: what the scene compares */
-    bool reached;         /* there was such a request */
-    const char *wrong;    /* NULL: all was right */
-};
-
-static void stop_endpoint(struct fake_zk *zk, void *ctx)
-{
-    fake_zk_link_locked(zk, 0, FAKE_SILENT);
-}
-
-static void set_fault(struct sweep_case *s)
-{
-    static const enum fake_action actions[FAULTS] = {
-        FAKE_CUT_BEFORE, FAKE_DROP_REPLY, FAKE_EXPIRE_BEFORE, FAKE_EXPIRE_AFTER, FAKE_CALL,
-    };
-    struct fake_hook h = {.endpoint = 0,
-                          .op = FAKE_ANY_OP,
-                          .nth = s->step,
-                          .action = actions[s->fault],
-                          .fn = stop_endpoint};
-    fake_zk_hook(s->zk, &h);
-}
-
-/* Ends the silence when the session has: what is held back then comes too late. */
-static void *heal(void *arg)
-{
-    struct sweep_case *s = arg;
-    while (!s->over && fake_zk_hooks_left(s->zk) > 0) {
-        sleep_ms(2);
-    }
-    for (int i = 0; i < SESSION_MS + 100 && !s->over; i++) {
-        sleep_ms(1);
-    }
-    fake_zk_link(s->zk, 0, FAKE_UP);
-    return NULL;
-}
 
 static int64_t deadline_ns(void)
 {
@@ -289,17 +231,24 @@ static const char *play_registry(struct sweep_case *s)
 
 /* --- the sweep ------------------------------------------------------------------------------- */
 
-static const char *(*const plays[SCENES])(struct sweep_case *s) = {play_group, play_config,
-                                                                   play_counter, play_registry};
-
-static const char *nothing_left(struct sweep_case *s)
+static const char *play(struct sweep_case *s)
 {
-    for (int64_t end = deadline_ns(); fake_zk_ephemerals(s->zk) > 0 && now_ns() < end;) {
-        sleep_ms(2);
+    static const char *(*const plays[SCENES])(struct sweep_case * s) = {
+        play_group, play_config, play_counter, play_registry};
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    options.servers = fake_zk_address(s->zk, 0);
+    options.session_timeout_ms = SESSION_MS;
+    if (conclave_client_open(&options, &s->client) != 0 || conclave_client_start(s->client) != 0 ||
+        conclave_recipes_open(s->client, &s->recipes) != 0) {
+        return "could not start";
     }
-    if (fake_zk_ephemerals(s->zk) > 0) {
-        return "an ephemeral node was left";
-    }
+    return plays[s->scene](s);
+}
+
+static const char *finish(struct sweep_case *s)
+{
+    conclave_recipes_destroy(s->recipes);
+    conclave_client_close(s->client, 1000);
     /* what a session took to its end, later writers remove */
     bool session_ended = s->fault >= FAULT_EXPIRE;
     if (!session_ended && (fake_zk_child_count(s->zk, "/app/count.writers") > 0 ||
@@ -309,72 +258,20 @@ static const char *nothing_left(struct sweep_case *s)
     return s->after_end == 0 && s->closed == 1 ? NULL : "a callback came after the end";
 }
 
-static void *run_case(void *arg)
-{
-    struct sweep_case *s = arg;
-    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    s->zk = fake_zk_start();
-    if (s->zk == NULL) {
-        s->wrong = "no socket";
-        return NULL;
-    }
-    options.servers = fake_zk_address(s->zk, 0);
-    options.session_timeout_ms = SESSION_MS;
-    set_fault(s);
-    if (conclave_client_open(&options, &s->client) != 0 || conclave_client_start(s->client) != 0 ||
-        conclave_recipes_open(s->client, &s->recipes) != 0 ||
-        pthread_create(&s->healer, NULL, heal, s) != 0) {
-        s->wrong = "could not start";
-        return NULL;
-    }
-    s->wrong = plays[s->scene](s);
-    s->reached = fake_zk_hooks_left(s->zk) == 0;
-    fake_zk_hooks_clear(s->zk);
-    s->over = true;
-    (void)pthread_join(s->healer, NULL);
-    if (s->wrong != NULL) {
-        return NULL; /* what still runs may use s */
-    }
-    conclave_recipes_destroy(s->recipes);
-    conclave_client_close(s->client, 1000);
-    s->wrong = nothing_left(s);
-    fake_zk_stop(s->zk);
-    return NULL;
-}
-
 static void sweep(enum fault fault)
 {
-    static struct sweep_case cases[SCENES * STEPS];
-    size_t count = 0;
-    int reached = 0;
-    int wrong = 0;
-    memset(cases, 0, sizeof cases);
-    for (int step = 1; step <= STEPS; step++) {
-        for (int scene = 0; scene < SCENES; scene++) {
-            cases[count].fault = fault;
-            cases[count].scene = (enum scene)scene;
-            cases[count++].step = step;
-        }
-    }
-    for (size_t from = 0; from < count; from += BESIDE) {
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_create(&cases[i].thread, NULL, run_case, &cases[i]), 0);
-        }
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_join(cases[i].thread, NULL), 0);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        reached += cases[i].reached ? 1 : 0;
-        if (cases[i].wrong != NULL) {
-            print_error("%s, request %d: %s\n", scene_names[cases[i].scene], cases[i].step,
-                        cases[i].wrong);
-            wrong++;
-        }
-    }
-    print_message("%d of %zu faults were met\n", reached, count);
-    assert_int_equal(wrong, 0);
-    assert_true(reached >= SCENES * 8);
+    static const char *const names[SCENES] = {"group", "config", "counter", "registry"};
+    static const struct sweep_plan plan = {
+        .names = names,
+        .scenes = SCENES,
+        .endpoints = 1,
+        .steps = STEPS,
+        .beside = 12,
+        .least = SCENES * 8,
+        .play = play,
+        .finish = finish,
+    };
+    sweep_run(&plan, fault);
 }
 
 static void link_cut_before_every_request(void **state)
