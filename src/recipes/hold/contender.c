@@ -517,6 +517,18 @@ static void contender_on_state(struct handle *h, enum conclave_state state)
 
 /* --- the handle ------------------------------------------------------------------- */
 
+/* Frees what was copied, and c. */
+static void contender_discard(struct contender *c)
+{
+    if (c->class->free_copies != NULL) {
+        c->class->free_copies(c);
+    }
+    free(c->path);
+    free(c->id);
+    free(c->acl);
+    free(c);
+}
+
 static void contender_free(struct handle *h)
 {
     struct contender *c = CONTAINER_OF(h, struct contender, handle);
@@ -525,7 +537,8 @@ static void contender_free(struct handle *h)
     place_finish(&c->place);
     machine_resume(&c->machine);
     free(c->node);
-    c->class->free(c);
+    c->class->finish(c);
+    contender_discard(c);
 }
 
 static const struct handle_class contender_handle_class = {
@@ -536,36 +549,27 @@ static const struct handle_class contender_handle_class = {
 
 /* --- beginning -------------------------------------------------------------------- */
 
-bool contender_options_valid(const char *path, const char *id, enum conclave_naming naming,
-                             const struct conclave_lease_options *lease)
+static bool contender_options_valid(const struct contender_options *o)
 {
-    return option_path_valid(path) &&
-           (id == NULL || (strchr(id, '\n') == NULL && strlen(id) <= CONTENDER_ID_MAX)) &&
-           (unsigned)naming <= CONCLAVE_NAMING_KAZOO && lease->heartbeat_ms >= 0 &&
-           lease->grace_ms >= 0;
+    return option_path_valid(o->path) &&
+           (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= CONTENDER_ID_MAX)) &&
+           (unsigned)o->naming <= CONCLAVE_NAMING_KAZOO && o->lease->heartbeat_ms >= 0 &&
+           o->lease->grace_ms >= 0;
 }
 
-bool contender_copy_options(struct contender *c, const char *path, const char *id,
-                            const struct conclave_acl *acl, size_t acl_count,
-                            const struct conclave_lease_options *lease)
+static bool contender_copy_options(struct contender *c, const struct contender_options *o,
+                                   const void *own)
 {
-    c->path = strdup(path);
-    c->id = id != NULL ? strdup(id) : default_id();
-    c->lease = *lease;
-    return acl_copy_option(acl, acl_count, &c->acl, &c->acl_count) && c->path != NULL &&
-           c->id != NULL;
+    c->path = strdup(o->path);
+    c->id = o->id != NULL ? strdup(o->id) : default_id();
+    c->lease = *o->lease;
+    return acl_copy_option(o->acl, o->acl_count, &c->acl, &c->acl_count) && c->path != NULL &&
+           c->id != NULL && (c->class->copy == NULL || c->class->copy(c, own));
 }
 
-void contender_free_options(struct contender *c)
-{
-    free(c->path);
-    free(c->id);
-    free(c->acl);
-}
-
-int contender_init(struct contender *c, struct conclave_recipes *rt,
-                   const struct contender_class *class, const struct place_class *place,
-                   const char *parent, enum conclave_naming naming)
+/* 0 or why it cannot be a handle. Lock held. */
+static int contender_init(struct contender *c, struct conclave_recipes *rt,
+                          enum conclave_naming naming)
 {
     int64_t timeout_ms = client_timeout_ms(rt->client);
     if (state_is_final(client_state(rt->client))) {
@@ -575,15 +579,53 @@ int contender_init(struct contender *c, struct conclave_recipes *rt,
         return CONCLAVE_EINVAL;
     }
     handle_init(&c->handle, rt, &contender_handle_class);
-    c->class = class;
     machine_init(&c->machine, &c->handle, contender_work);
     closing_init(&c->closing, &c->handle);
     protected_create_init(&c->create, &c->handle, contender_on_created);
     c->holder.on_proved = contender_on_proved;
     c->holder.on_lost = contender_on_lease_lost;
     list_init(&c->holder.link);
-    place_init(&c->place, &c->machine, place, parent, naming);
+    place_init(&c->place, &c->machine, c->class->place, c->path, naming);
+    c->class->init(c);
     return 0;
+}
+
+int contender_open(struct conclave_recipes *rt, const struct contender_class *class,
+                   const struct contender_options *options, const void *own, void *ctx,
+                   struct contender **ret)
+{
+    int error = client_check(rt->client);
+    if (error != 0) {
+        return error;
+    }
+    if (own == NULL || !contender_options_valid(options)) {
+        return CONCLAVE_EINVAL;
+    }
+    struct contender *c = calloc(1, class->size);
+    if (c == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    c->class = class;
+    c->ctx = ctx;
+    if (!contender_copy_options(c, options, own)) {
+        contender_discard(c);
+        return CONCLAVE_ENOMEM;
+    }
+    client_lock(rt->client);
+    error = contender_init(c, rt, options->naming);
+    if (error != 0) {
+        contender_discard(c);
+        client_unlock(rt->client);
+        return error;
+    }
+    *ret = c;
+    return 0;
+}
+
+void contender_opened(struct contender *c)
+{
+    contender_run(c);
+    client_unlock(contender_client(c));
 }
 
 /* --- public functions of all recipes ------------------------------------------------ */

@@ -86,6 +86,12 @@ static inline struct conclave_client *contender_client(const struct contender *c
     return c->handle.rt->client;
 }
 
+/* Whose request it is: of those that belong to the contender's machine. */
+static inline struct contender *contender_of_step(const struct step *step)
+{
+    return CONTAINER_OF(step->machine, struct contender, machine);
+}
+
 /* It has its node in the line and is not granted. */
 static inline bool contender_is_queued(const struct contender *c)
 {
@@ -112,21 +118,25 @@ static inline bool contender_has_lease(const struct contender *c)
 }
 
 /* --- beginning */
-/* Whether options that all recipes have are what the public headers ask for. id may be NULL. */
-bool contender_options_valid(const char *path, const char *id, enum conclave_naming naming,
-                             const struct conclave_lease_options *lease);
+/* The options that all recipes have; id may be NULL. */
+struct contender_options {
+    const char *path;
+    const char *id;
+    enum conclave_naming naming;
+    const struct conclave_lease_options *lease;
+    const struct conclave_acl *acl;
+    size_t acl_count;
+};
 
-/* Copies them; id NULL: a default. False: out of memory. c is zeroed before. */
-bool contender_copy_options(struct contender *c, const char *path, const char *id,
-                            const struct conclave_acl *acl, size_t acl_count,
-                            const struct conclave_lease_options *lease);
-void contender_free_options(struct contender *c); /* what was copied */
-
-/* Makes it a handle whose nodes are children of parent (borrowed), with a reference for the user, which closing_destroy
- * gives back. 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (more grace than the session leaves). */
-int contender_init(struct contender *c, struct conclave_recipes *rt,
-                   const struct contender_class *class, const struct place_class *place,
-                   const char *parent, enum conclave_naming naming) CONCLAVE_MUST_USE;
+/* What all public functions do that open a recipe: checks the options, makes a contender of class->size bytes, copies
+ * the options (class->copy gets `own`, those of the recipe, which it has found valid; NULL: they are not), and makes it
+ * a handle with a reference for the user, which closing_destroy gives back.
+ * 0: the client's lock is held until contender_opened; before that the user gets the handle and its recipe begins.
+ * CONCLAVE_EFORK, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (also: more grace than the session leaves). */
+int contender_open(struct conclave_recipes *rt, const struct contender_class *class,
+                   const struct contender_options *options, const void *own, void *ctx,
+                   struct contender **ret) CONCLAVE_MUST_USE;
+void contender_opened(struct contender *c);
 
 /* --- the machine */
 /* Looks at what is known and does what is next. After every change. */

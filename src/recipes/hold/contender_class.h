@@ -10,6 +10,7 @@
 #include <conclave/client.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum contender_state {
@@ -32,10 +33,18 @@ enum contender_state {
 };
 
 struct contender;
+struct place_class;
 
 struct contender_class {
     uint16_t arrows[CONTENDER_STATES]; /* bits of CONTENDER_TO, beside the common ones */
     bool create_proves;                /* the answer to the creation of the node proves the lease */
+    size_t size;                       /* of the recipe's struct, a contender first */
+    const struct place_class *place;   /* whom it waits for */
+
+    /* --- beginning */
+    /* Copies the recipe's options. False: out of memory. */
+    bool (*copy)(struct contender *c, const void *own);
+    void (*init)(struct contender *c); /* * what belongs to the handle */
 
     /* --- the way to a grant */
     bool (*leaving)(const struct contender *c); /* * wants no grant (any more) */
@@ -78,8 +87,9 @@ struct contender_class {
     /* --- callbacks: each runs one that is due, if any; true when it did */
     bool (*tell_first)(struct contender *c); /* before those of the grant */
     bool (*tell_last)(struct contender *c);
-    void (*closed)(void *self, int why); /* * on_closed; self: the contender; no lock held */
-    void (*free)(struct contender *c);   /* * frees the recipe's fields, then c */
+    void (*closed)(void *self, int why);      /* * on_closed; self: the contender; no lock held */
+    void (*finish)(struct contender *c);      /* * undoes init */
+    void (*free_copies)(struct contender *c); /* undoes copy */
 };
 
 #define CONTENDER_TO(state) TRANSITION_TO(CONTENDER_##state)

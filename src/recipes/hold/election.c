@@ -219,17 +219,27 @@ static void election_closed(void *self, int why)
     }
 }
 
-static void election_free(struct contender *c)
+static void election_init(struct contender *c)
+{
+    struct conclave_election *e = election_of(c);
+    observer_init(&e->observer, e);
+    election_ack_init(e);
+}
+
+static void election_finish(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
     ensure_path_finish(&e->ack_dir);
     watch_slot_clear(&e->ack_watch);
     observer_finish(&e->observer);
     client_timer_stop(election_rt(e)->client, &e->delay);
-    election_free_copies(e);
 }
 
-static const struct contender_class election_class = {
+const struct contender_class election_class = {
+    .size = sizeof(struct conclave_election),
+    .place = &contender_place_class,
+    .copy = election_copy,
+    .init = election_init,
     .arrows =
         {
             [CONTENDER_JOINING] = CONTENDER_TO(OUT),
@@ -257,16 +267,6 @@ static const struct contender_class election_class = {
     .after_run = election_after_run,
     .tell_last = election_tell_leader,
     .closed = election_closed,
-    .free = election_free,
+    .finish = election_finish,
+    .free_copies = election_free_copies,
 };
-
-int election_init(struct conclave_election *e, struct conclave_recipes *rt)
-{
-    int error = contender_init(&e->c, rt, &election_class, &contender_place_class, e->c.path,
-                               e->options.naming);
-    if (error == 0) {
-        observer_init(&e->observer, e);
-        election_ack_init(e);
-    }
-    return error;
-}

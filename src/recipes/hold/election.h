@@ -91,13 +91,13 @@ static inline struct conclave_election *election_of(struct contender *c)
 
 /* --- election.c ------------------------------------------------------------------ */
 
-/* As contender_init. */
-int election_init(struct conclave_election *e, struct conclave_recipes *rt) CONCLAVE_MUST_USE;
+extern const struct contender_class election_class;
 
 /* --- election_api.c ---------------------------------------------------------------- */
 
-/* Frees what conclave_election_open copied, and e. */
-void election_free_copies(struct conclave_election *e);
+/* For the class: own is a struct conclave_election_options. */
+bool election_copy(struct contender *c, const void *own);
+void election_free_copies(struct contender *c);
 
 /* --- leader_record.c -------------------------------------------------------------- */
 

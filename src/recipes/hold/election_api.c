@@ -13,10 +13,8 @@ enum { DATA_MAX = 64 * 1024 };
 
 static bool election_options_valid(const struct conclave_election_options *o)
 {
-    return o != NULL && o->size >= sizeof *o &&
-           contender_options_valid(o->path, o->id, o->naming, &o->lease) &&
-           o->data_len <= DATA_MAX && o->takeover_delay_ms >= 0 && o->backoff_min_ms >= 0 &&
-           o->backoff_max_ms >= o->backoff_min_ms;
+    return o->size >= sizeof *o && o->data_len <= DATA_MAX && o->takeover_delay_ms >= 0 &&
+           o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
 }
 
 /* What the node holds: the id, and on the next line the user's data. */
@@ -38,31 +36,26 @@ static char *election_node_data(const char *id, const void *data, size_t len, si
     return text;
 }
 
-static bool election_copy_options(struct conclave_election *e,
-                                  const struct conclave_election_options *o)
+bool election_copy(struct contender *c, const void *own)
 {
-    if (!contender_copy_options(&e->c, o->path, o->id, o->acl, o->acl_count, &o->lease)) {
-        return false;
-    }
+    struct conclave_election *e = election_of(c);
+    const struct conclave_election_options *o = own;
     e->options = *o;
     e->leader_dir = text_concat(o->path, ".leader");
     e->current_path = text_concat(o->path, ".leader/current");
     e->last_path = text_concat(o->path, ".leader/last");
-    e->data = election_node_data(e->c.id, o->data, o->data_len, &e->data_len);
+    e->data = election_node_data(c->id, o->data, o->data_len, &e->data_len);
     return e->leader_dir != NULL && e->current_path != NULL && e->last_path != NULL &&
            e->data != NULL;
 }
 
-void election_free_copies(struct conclave_election *e)
+void election_free_copies(struct contender *c)
 {
-    if (e != NULL) {
-        contender_free_options(&e->c);
-        free(e->leader_dir);
-        free(e->current_path);
-        free(e->last_path);
-        free(e->data);
-        free(e);
-    }
+    struct conclave_election *e = election_of(c);
+    free(e->leader_dir);
+    free(e->current_path);
+    free(e->last_path);
+    free(e->data);
 }
 
 int conclave_election_open(struct conclave_recipes *rt,
@@ -70,33 +63,27 @@ int conclave_election_open(struct conclave_recipes *rt,
                            const struct conclave_election_callbacks *callbacks, void *ctx,
                            struct conclave_election **ret)
 {
-    int error = client_check(rt->client);
+    struct contender *c;
+    struct contender_options common = {0};
+    bool valid = options != NULL && election_options_valid(options);
+    if (valid) {
+        common = (struct contender_options){options->path,   options->id,  options->naming,
+                                            &options->lease, options->acl, options->acl_count};
+    }
+    int error = contender_open(rt, &election_class, &common, valid ? options : NULL, ctx, &c);
     if (error != 0) {
         return error;
     }
-    if (!election_options_valid(options)) {
-        return CONCLAVE_EINVAL;
+    struct conclave_election *e = election_of(c);
+    if (callbacks != NULL) {
+        e->callbacks = *callbacks;
     }
-    struct conclave_election *e = calloc(1, sizeof *e);
-    if (e == NULL || !election_copy_options(e, options)) {
-        election_free_copies(e);
-        return CONCLAVE_ENOMEM;
+    *ret = e; /* before a callback can run */
+    if (options->observe || options->observe_only) {
+        observer_start(&e->observer);
     }
-    e->callbacks = callbacks != NULL ? *callbacks : (struct conclave_election_callbacks){0};
-    e->c.ctx = ctx;
-    client_lock(rt->client);
-    error = election_init(e, rt);
-    if (error != 0) {
-        election_free_copies(e);
-    } else {
-        *ret = e; /* before a callback can run */
-        if (options->observe || options->observe_only) {
-            observer_start(&e->observer);
-        }
-        contender_run(&e->c);
-    }
-    client_unlock(rt->client);
-    return error;
+    contender_opened(c);
+    return 0;
 }
 
 /* --- asking ---------------------------------------------------------------------- */

@@ -298,15 +298,29 @@ static void elector_closed(void *self, int why)
     }
 }
 
-static void elector_free(struct contender *c)
+static void elector_init(struct contender *c)
 {
     struct conclave_elector *e = elector_of(c);
-    elector_lock_finish(e);
-    elector_mark_finish(e);
-    elector_free_copies(e);
+    c->place.parent = e->line_path; /* the one lock has no line */
+    c->holder.path = e->crumb_path;
+    c->holder.versioned = true;
+    elector_lock_init(e);
+    elector_mark_init(e);
+    e->reason = "";
+    e->connected = recipes_connected(contender_rt(c));
 }
 
-static const struct contender_class elector_class = {
+static void elector_finish(struct contender *c)
+{
+    elector_lock_finish(elector_of(c));
+    elector_mark_finish(elector_of(c));
+}
+
+const struct contender_class elector_class = {
+    .size = sizeof(struct conclave_elector),
+    .place = &contender_place_class,
+    .copy = elector_copy,
+    .init = elector_init,
     .arrows =
         {
             [CONTENDER_JOINING] = CONTENDER_TO(PREPARING) | CONTENDER_TO(LEAVING),
@@ -335,20 +349,6 @@ static const struct contender_class elector_class = {
     .after_run = elector_after_run,
     .tell_first = elector_tell_state,
     .closed = elector_closed,
-    .free = elector_free,
+    .finish = elector_finish,
+    .free_copies = elector_free_copies,
 };
-
-int elector_init(struct conclave_elector *e, struct conclave_recipes *rt)
-{
-    int error = contender_init(&e->c, rt, &elector_class, &contender_place_class, e->line_path,
-                               CONCLAVE_NAMING_NATIVE);
-    if (error == 0) {
-        e->c.holder.path = e->crumb_path;
-        e->c.holder.versioned = true;
-        elector_lock_init(e);
-        elector_mark_init(e);
-        e->reason = "";
-        e->connected = recipes_connected(rt);
-    }
-    return error;
-}

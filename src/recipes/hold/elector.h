@@ -104,8 +104,7 @@ static inline struct conclave_elector *elector_of(struct contender *c)
 
 /* --- elector.c -------------------------------------------------------------------- */
 
-/* As contender_init. */
-int elector_init(struct conclave_elector *e, struct conclave_recipes *rt) CONCLAVE_MUST_USE;
+extern const struct contender_class elector_class;
 
 /* From one step of PREPARING to another. */
 void elector_prepare(struct conclave_elector *e, enum elector_step step);
@@ -174,7 +173,8 @@ void elector_fence_run(struct conclave_elector *e);
 
 /* --- elector_api.c ---------------------------------------------------------------- */
 
-/* Frees what conclave_elector_open copied, and e. */
-void elector_free_copies(struct conclave_elector *e);
+/* For the class: own is a struct conclave_elector_options. */
+bool elector_copy(struct contender *c, const void *own);
+void elector_free_copies(struct contender *c);
 
 #endif

@@ -29,9 +29,7 @@ const char *conclave_health_name(enum conclave_health health)
 
 static bool elector_options_valid(const struct conclave_elector_options *o)
 {
-    return o != NULL && o->size >= sizeof *o &&
-           contender_options_valid(o->dir, o->id, CONCLAVE_NAMING_NATIVE, &o->lease) &&
-           (o->id == NULL || o->id[0] != '\0') &&
+    return o->size >= sizeof *o && (o->id == NULL || o->id[0] != '\0') &&
            (o->incarnation == NULL ||
             (o->incarnation[0] != '\0' && strchr(o->incarnation, '\n') == NULL &&
              strlen(o->incarnation) <= INCARNATION_MAX)) &&
@@ -66,12 +64,10 @@ static bool elector_write_text(struct conclave_elector *e)
     return true;
 }
 
-static bool elector_copy_options(struct conclave_elector *e,
-                                 const struct conclave_elector_options *o)
+bool elector_copy(struct contender *c, const void *own)
 {
-    if (!contender_copy_options(&e->c, o->dir, o->id, o->acl, o->acl_count, &o->lease)) {
-        return false;
-    }
+    struct conclave_elector *e = elector_of(c);
+    const struct conclave_elector_options *o = own;
     e->options = *o;
     e->health = o->health;
     e->lock_path = text_concat(o->dir, "/ActiveStandbyElectorLock");
@@ -86,19 +82,16 @@ static bool elector_copy_options(struct conclave_elector *e,
            elector_write_text(e);
 }
 
-void elector_free_copies(struct conclave_elector *e)
+void elector_free_copies(struct contender *c)
 {
-    if (e != NULL) {
-        contender_free_options(&e->c);
-        free(e->lock_path);
-        free(e->line_path);
-        free(e->crumb_path);
-        free(e->override_path);
-        free(e->incarnation);
-        free(e->data);
-        free(e->text);
-        free(e);
-    }
+    struct conclave_elector *e = elector_of(c);
+    free(e->lock_path);
+    free(e->line_path);
+    free(e->crumb_path);
+    free(e->override_path);
+    free(e->incarnation);
+    free(e->data);
+    free(e->text);
 }
 
 int conclave_elector_open(struct conclave_recipes *rt,
@@ -106,30 +99,24 @@ int conclave_elector_open(struct conclave_recipes *rt,
                           const struct conclave_elector_callbacks *callbacks, void *ctx,
                           struct conclave_elector **ret)
 {
-    int error = client_check(rt->client);
+    struct contender *c;
+    struct contender_options common = {0};
+    bool valid = options != NULL && elector_options_valid(options);
+    if (valid) {
+        common = (struct contender_options){options->dir,    options->id,  CONCLAVE_NAMING_NATIVE,
+                                            &options->lease, options->acl, options->acl_count};
+    }
+    int error = contender_open(rt, &elector_class, &common, valid ? options : NULL, ctx, &c);
     if (error != 0) {
         return error;
     }
-    if (!elector_options_valid(options)) {
-        return CONCLAVE_EINVAL;
+    struct conclave_elector *e = elector_of(c);
+    if (callbacks != NULL) {
+        e->callbacks = *callbacks;
     }
-    struct conclave_elector *e = calloc(1, sizeof *e);
-    if (e == NULL || !elector_copy_options(e, options)) {
-        elector_free_copies(e);
-        return CONCLAVE_ENOMEM;
-    }
-    e->callbacks = callbacks != NULL ? *callbacks : (struct conclave_elector_callbacks){0};
-    e->c.ctx = ctx;
-    client_lock(rt->client);
-    error = elector_init(e, rt);
-    if (error != 0) {
-        elector_free_copies(e);
-    } else {
-        *ret = e; /* before a callback can run */
-        contender_run(&e->c);
-    }
-    client_unlock(rt->client);
-    return error;
+    *ret = e; /* before a callback can run */
+    contender_opened(c);
+    return 0;
 }
 
 /* --- asking ---------------------------------------------------------------------- */

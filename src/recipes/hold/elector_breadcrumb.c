@@ -16,11 +16,6 @@
 
 enum { NUMBER_MAX = 24 };
 
-static struct conclave_elector *elector_of_mark_step(struct step *step)
-{
-    return CONTAINER_OF(step, struct conclave_elector, mark_step);
-}
-
 static void elector_mark_submit(struct conclave_elector *e, const struct conclave_op *op,
                                 step_fn fn)
 {
@@ -78,7 +73,7 @@ static bool elector_crumb_keep(struct conclave_elector *e, const struct conclave
 
 static void elector_on_crumb(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_mark_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     if (!elector_still(e, ELECTOR_READING)) {
         /* of no interest any more */
     } else if (reply->error == CONCLAVE_NO_NODE) {
@@ -93,7 +88,7 @@ static void elector_on_crumb(struct step *step, const struct conclave_reply *rep
 
 static void elector_on_override(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_mark_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     if (!elector_still(e, ELECTOR_READING)) {
         /* of no interest any more */
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
@@ -142,7 +137,7 @@ void elector_read_run(struct conclave_elector *e)
 /* Part 0 checks the lock, part 1 writes the breadcrumb, part 2 takes the override away. */
 static void elector_on_marked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_mark_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     bool done = reply->error == 0 && reply->results_count >= 2;
     if (done && contender_is_current(&e->c, step)) {
         e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
@@ -204,7 +199,7 @@ void elector_mark_run(struct conclave_elector *e)
 
 static void elector_on_resolved(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_mark_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     if (!contender_is_current(&e->c, step)) {
         /* of no interest any more */
     } else if (reply->error == 0 && elector_crumb_keep(e, reply)) {

@@ -13,11 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct conclave_elector *elector_of_lock_step(struct step *step)
-{
-    return CONTAINER_OF(step, struct conclave_elector, lock_step);
-}
-
 /* From now on this node is what counts. */
 static void elector_lock_ours(struct conclave_elector *e)
 {
@@ -37,7 +32,7 @@ static void elector_prepare_begin(struct conclave_elector *e)
 /* Whose the lock is, with a watch on it. */
 static void elector_on_owner(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_lock_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     int64_t session_id = client_session_id(contender_client(&e->c));
     bool ours = reply->error == 0 && reply->stat.ephemeral_owner == session_id;
     watch_slot_answered(&e->lock_watch, reply->error == 0);
@@ -85,7 +80,7 @@ static void elector_on_dir(struct ensure_path *ensure, int error)
 
 static void elector_on_lock_made(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_lock_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     e->exists = reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS;
     if (reply->error == CONCLAVE_NO_NODE) {
         e->maybe = false;
@@ -224,7 +219,7 @@ void elector_held(struct contender *c)
 
 static void elector_on_left(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_lock_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         elector_lock_gone(e, CONCLAVE_ELOST);
     } else {
@@ -237,7 +232,7 @@ static void elector_on_left(struct step *step, const struct conclave_reply *repl
 /* Whether it is still ours: only that is deleted. */
 static void elector_on_looked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_lock_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     int64_t session_id = client_session_id(contender_client(&e->c));
     if (reply->error == CONCLAVE_NO_NODE ||
         (reply->error == 0 && reply->stat.ephemeral_owner != session_id)) {
@@ -253,7 +248,7 @@ static void elector_on_looked(struct step *step, const struct conclave_reply *re
 /* The breadcrumb says that we stopped in order, in one transaction with the end of the node. */
 static void elector_on_left_in_order(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = elector_of_lock_step(step);
+    struct conclave_elector *e = elector_of(contender_of_step(step));
     if (reply->error == 0) {
         e->marked = false;
         elector_lock_gone(e, CONCLAVE_ELOST);

@@ -114,11 +114,6 @@ void candidate_split(char *text, size_t len, const char **ret_id, const char **r
 
 /* --- shared ---------------------------------------------------------------------- */
 
-static struct conclave_election *record_of_step(struct step *step)
-{
-    return CONTAINER_OF(step, struct conclave_election, ack_step);
-}
-
 static void record_ack_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
 {
     contender_submit(&e->c, &e->ack_step, op, fn);
@@ -165,7 +160,7 @@ static struct conclave_op record_set_last(const struct conclave_election *e, con
 
 static void record_on_last_created(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     if (reply->error != 0 && reply->error != CONCLAVE_NODE_EXISTS) {
         contender_trouble(&e->c, reply->error);
     }
@@ -231,7 +226,7 @@ static void record_on_delay(struct conclave_client *client, void *ctx)
 
 static void record_on_last_read(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     struct conclave_client *client = election_rt(e)->client;
     int64_t czxid = 0;
     bool clean = false;
@@ -254,7 +249,7 @@ static void record_on_last_read(struct step *step, const struct conclave_reply *
 
 static void record_on_marked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     if (!record_still(e, CONTENDER_PROVING)) {
         /* dropped */
     } else if (reply->error == 0) {
@@ -310,7 +305,7 @@ static void record_not_acknowledged(struct conclave_election *e)
 /* Ours, though the answer was lost: which version of `last` came with it? */
 static void record_on_own_last(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     int64_t czxid = 0;
     bool clean = false;
     if (e->c.node_session != client_session_id(election_rt(e)->client)) {
@@ -341,7 +336,7 @@ static bool record_is_ours(const struct conclave_election *e, const struct concl
 
 static void record_on_current(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     watch_slot_answered(&e->ack_watch, reply->error == 0);
     if (reply->error == 0 && record_is_ours(e, reply)) {
         watch_slot_clear(&e->ack_watch);
@@ -378,7 +373,7 @@ static void record_read_current(struct conclave_election *e)
  * `current` is what was read, or gone. Its own version would not tell: a new one begins at 0. */
 static void record_on_steal_last(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     if (!record_still_leads(e)) {
         /* dropped */
     } else if (reply->error == 0) {
@@ -426,7 +421,7 @@ static void record_ack_refused(struct conclave_election *e, const struct conclav
 
 static void record_on_ack(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     bool stolen = e->steal;
     e->steal = false;
     if (e->c.node_session != client_session_id(election_rt(e)->client)) {
@@ -547,7 +542,7 @@ static size_t record_leave_parts(struct conclave_election *e, const char *text,
 
 static void record_on_tidied(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     bool alone = e->tidy == TIDY_LIST && reply->error == 0 && reply->children_count == 0;
     if (alone && e->c.state == CONTENDER_LEAVING) {
         e->tidy = TIDY_DELETE;
@@ -582,7 +577,7 @@ static void record_on_node_deleted(struct conclave_election *e, const struct con
 
 static void record_on_left(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = record_of_step(step);
+    struct conclave_election *e = election_of(contender_of_step(step));
     char text[LAST_TEXT_MAX];
     struct conclave_op parts[3];
     size_t part = record_failed_part(reply);

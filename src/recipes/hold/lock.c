@@ -459,14 +459,26 @@ static void lock_closed(void *self, int why)
 
 /* --- the handle ------------------------------------------------------------------ */
 
-static void lock_free(struct contender *c)
+static void lock_init(struct contender *c)
 {
     struct conclave_lock *l = lock_of(c);
-    lock_change_finish(l);
-    lock_free_copies(l);
+    machine_step_init(&c->machine, &l->probe);
+    lock_change_init(l);
+    list_init(&l->requests);
+    list_init(&l->answers);
+    list_init(&l->releases);
+    list_init(&l->released);
 }
 
-static const struct contender_class lock_class = {
+static void lock_finish(struct contender *c)
+{
+    lock_change_finish(lock_of(c));
+}
+
+const struct contender_class lock_class = {
+    .size = sizeof(struct conclave_lock),
+    .place = &lock_place_class,
+    .init = lock_init,
     .arrows =
         {
             [CONTENDER_OUT] = CONTENDER_TO(ASKING),
@@ -496,20 +508,5 @@ static const struct contender_class lock_class = {
     .on_state = lock_on_state,
     .tell_first = lock_tell,
     .closed = lock_closed,
-    .free = lock_free,
+    .finish = lock_finish,
 };
-
-int lock_init(struct conclave_lock *l, struct conclave_recipes *rt)
-{
-    int error =
-        contender_init(&l->c, rt, &lock_class, &lock_place_class, l->c.path, l->options.naming);
-    if (error == 0) {
-        machine_step_init(&l->c.machine, &l->probe);
-        lock_change_init(l);
-        list_init(&l->requests);
-        list_init(&l->answers);
-        list_init(&l->releases);
-        list_init(&l->released);
-    }
-    return error;
-}

@@ -116,8 +116,7 @@ static inline struct conclave_lock *lock_of(struct contender *c)
 
 /* --- lock.c ---------------------------------------------------------------------- */
 
-/* As contender_init. */
-int lock_init(struct conclave_lock *l, struct conclave_recipes *rt) CONCLAVE_MUST_USE;
+extern const struct contender_class lock_class;
 
 /* Ends an acquire. error 0: it was granted, with this token. */
 void lock_answer(struct conclave_lock *l, struct lock_request *request, int error);
@@ -176,9 +175,6 @@ void lock_change_run(struct conclave_lock *l);
 void lock_change_end(struct conclave_lock *l, int error);
 
 /* --- lock_api.c ------------------------------------------------------------------ */
-
-/* Frees what lock_create copied, and l. NULL is allowed. */
-void lock_free_copies(struct conclave_lock *l);
 
 /* For locks and semaphores: as the public functions. permits 0: a lock. */
 int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,

@@ -9,51 +9,34 @@
 
 static bool lock_options_valid(const struct conclave_lock_options *o)
 {
-    return o != NULL && o->size >= sizeof *o &&
-           contender_options_valid(o->path, o->id, o->naming, &o->lease) &&
-           (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
+    return o->size >= sizeof *o && (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
            (o->kind == CONCLAVE_LOCK_EXCLUSIVE || o->naming != CONCLAVE_NAMING_CURATOR_LATCH);
-}
-
-void lock_free_copies(struct conclave_lock *l)
-{
-    if (l != NULL) {
-        contender_free_options(&l->c);
-        free(l);
-    }
 }
 
 int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
                 const struct conclave_lock_callbacks *callbacks, void *ctx, int32_t permits,
                 struct conclave_lock **ret)
 {
-    const struct conclave_lock_options *o = options;
-    int error = client_check(rt->client);
+    struct contender *c;
+    struct contender_options common = {0};
+    bool valid = options != NULL && lock_options_valid(options);
+    if (valid) {
+        common = (struct contender_options){options->path,   options->id,  options->naming,
+                                            &options->lease, options->acl, options->acl_count};
+    }
+    int error = contender_open(rt, &lock_class, &common, valid ? options : NULL, ctx, &c);
     if (error != 0) {
         return error;
     }
-    if (!lock_options_valid(o)) {
-        return CONCLAVE_EINVAL;
+    struct conclave_lock *l = lock_of(c);
+    l->options = *options;
+    if (callbacks != NULL) {
+        l->callbacks = *callbacks;
     }
-    struct conclave_lock *l = calloc(1, sizeof *l);
-    if (l == NULL ||
-        !contender_copy_options(&l->c, o->path, o->id, o->acl, o->acl_count, &o->lease)) {
-        lock_free_copies(l);
-        return CONCLAVE_ENOMEM;
-    }
-    l->options = *o;
-    l->callbacks = callbacks != NULL ? *callbacks : (struct conclave_lock_callbacks){0};
-    l->c.ctx = ctx;
     l->permits = permits;
-    client_lock(rt->client);
-    error = lock_init(l, rt);
-    if (error != 0) {
-        lock_free_copies(l);
-    } else {
-        *ret = l;
-    }
-    client_unlock(rt->client);
-    return error;
+    *ret = l;
+    contender_opened(c);
+    return 0;
 }
 
 int conclave_lock_open(struct conclave_recipes *rt, const struct conclave_lock_options *options,

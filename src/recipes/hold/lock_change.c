@@ -17,11 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct conclave_lock *lock_of_change(struct step *step)
-{
-    return CONTAINER_OF(step, struct conclave_lock, change_step);
-}
-
 static void lock_change_done(struct conclave_lock *l, int error)
 {
     l->change = CHANGE_NONE;
@@ -64,7 +59,7 @@ static void lock_went_down(struct conclave_lock *l, int64_t czxid)
 /* The writer's node was found missing, or the reader's. */
 static void lock_down_read(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = lock_of_change(step);
+    struct conclave_lock *l = lock_of(contender_of_step(step));
     if (l->change == CHANGE_DOWN_UNKNOWN) {
         if (reply->error == 0 && reply->stat.ephemeral_owner == l->c.node_session) {
             lock_went_down(l, reply->stat.czxid);
@@ -78,7 +73,7 @@ static void lock_down_read(struct step *step, const struct conclave_reply *reply
 
 static void lock_on_down(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = lock_of_change(step);
+    struct conclave_lock *l = lock_of(contender_of_step(step));
     bool parts = reply->results_count == 2;
     if (l->change != CHANGE_DOWN) {
         /* ended meanwhile */
@@ -160,7 +155,7 @@ static bool lock_is_sole(const struct conclave_lock *l, const struct line_entry 
 
 static void lock_up_listed(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = lock_of_change(step);
+    struct conclave_lock *l = lock_of(contender_of_step(step));
     struct line_entry *list = NULL;
     size_t count = 0;
     if (l->change != CHANGE_UP_LIST) {

@@ -34,11 +34,6 @@ static bool semaphore_current(const struct conclave_lock *l)
     return l->c.place.node != NULL && contender_is_current(&l->c, &l->probe);
 }
 
-static struct conclave_lock *semaphore_of_step(struct step *step)
-{
-    return CONTAINER_OF(step, struct conclave_lock, probe);
-}
-
 static void semaphore_limit_text(const struct conclave_lock *l, char *text)
 {
     (void)snprintf(text, LIMIT_TEXT_MAX, "%" PRId32, l->permits);
@@ -46,7 +41,7 @@ static void semaphore_limit_text(const struct conclave_lock *l, char *text)
 
 static void semaphore_limit_set(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = semaphore_of_step(step);
+    struct conclave_lock *l = lock_of(contender_of_step(step));
     if (!semaphore_current(l)) {
         /* of an earlier node */
     } else if (reply->error == 0) {
@@ -58,7 +53,7 @@ static void semaphore_limit_set(struct step *step, const struct conclave_reply *
 
 static void semaphore_on_limit(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = semaphore_of_step(step);
+    struct conclave_lock *l = lock_of(contender_of_step(step));
     char text[LIMIT_TEXT_MAX];
     semaphore_limit_text(l, text);
     if (!semaphore_current(l)) {
@@ -77,7 +72,7 @@ static void semaphore_on_limit(struct step *step, const struct conclave_reply *r
 
 static void semaphore_marked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = semaphore_of_step(step);
+    struct conclave_lock *l = lock_of(contender_of_step(step));
     if (semaphore_current(l) && reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         l->mark_due = true;
         contender_trouble(&l->c, reply->error);
