@@ -24,6 +24,13 @@ int blocking_try(struct blocking *b, struct conclave_op op, struct conclave_repl
     return conclave_call(b->client, &op, ret_reply);
 }
 
+int blocking_once(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
+{
+    *ret_reply = NULL;
+    int error = blocking_is_late(b) ? CONCLAVE_ETIMEDOUT : blocking_try(b, op, ret_reply);
+    return error == CONCLAVE_OPERATION_TIMEOUT ? CONCLAVE_ETIMEDOUT : error;
+}
+
 int blocking_request(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
 {
     b->repeated = false;

@@ -23,6 +23,10 @@ bool blocking_is_late(const struct blocking *b);
 int blocking_try(struct blocking *b, struct conclave_op op,
                  struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
+/* The same; CONCLAVE_ETIMEDOUT: the time was over before, or passed without an answer. *ret_reply is NULL without one. */
+int blocking_once(struct blocking *b, struct conclave_op op,
+                  struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
 /* Sends until there is an answer: only for what may be carried out twice. As conclave_call, and CONCLAVE_ETIMEDOUT. */
 int blocking_request(struct blocking *b, struct conclave_op op,
                      struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;

@@ -77,7 +77,9 @@ static void on_client_state(struct conclave_client *client, enum conclave_state 
     deletes_on_state(&rt->deletes, state);
     LIST_FOREACH (it, &rt->handles) {
         struct handle *h = CONTAINER_OF(it, struct handle, link);
-        h->class->on_state(h, state);
+        if (h->class->on_state != NULL) {
+            h->class->on_state(h, state);
+        }
     }
     recipes_unref(rt);
 }
@@ -137,23 +139,6 @@ int recipes_may_block(struct conclave_recipes *rt)
         error = CONCLAVE_EDEADLK;
     }
     return error;
-}
-
-int recipes_call(struct conclave_recipes *rt, struct conclave_op *op, int64_t deadline_ns,
-                 struct conclave_reply **ret)
-{
-    *ret = NULL;
-    if (deadline_ns != CONCLAVE_FOREVER) {
-        int64_t left_ns = deadline_ns - client_now_ns(rt->client);
-        if (left_ns <= 0) {
-            return CONCLAVE_ETIMEDOUT;
-        }
-        op->timeout_ms = left_ns / 1000000 + 1;
-    }
-    int error = conclave_call(rt->client, op, ret);
-    return error == CONCLAVE_OPERATION_TIMEOUT || error == CONCLAVE_REQUEST_TIMEOUT
-               ? CONCLAVE_ETIMEDOUT
-               : error;
 }
 
 /* --- handles -------------------------------------------------------------------- */

@@ -46,11 +46,6 @@ void recipes_unref(struct conclave_recipes *rt);
  * CONCLAVE_EFORK in a child of the process that made it. No lock held. */
 int recipes_may_block(struct conclave_recipes *rt) CONCLAVE_MUST_USE;
 
-/* As conclave_call, with the time that is left until deadline_ns (CONCLAVE_FOREVER: no end). CONCLAVE_ETIMEDOUT: none is
- * left, or it has passed without an answer. *ret is NULL without one. No lock held. */
-int recipes_call(struct conclave_recipes *rt, struct conclave_op *op, int64_t deadline_ns,
-                 struct conclave_reply **ret) CONCLAVE_MUST_USE;
-
 /* Whether the client has a session and a link on which it can write. Lock held. */
 static inline bool recipes_connected(const struct conclave_recipes *rt)
 {
@@ -68,7 +63,7 @@ static inline bool state_is_final(enum conclave_state state)
 struct handle;
 
 struct handle_class {
-    /* A change of the client's state. Lock held. */
+    /* A change of the client's state; NULL: of no interest. Lock held. */
     void (*on_state)(struct handle *h, enum conclave_state state);
     /* Runs the one callback that is due, if any; true when it ran one. Called with the lock
      * held, in the dispatcher; gives the lock up around user code. */

@@ -1,6 +1,7 @@
 #include "recipes/hold/contender_list.h"
 
 #include "recipes/engine/line_position.h"
+#include "recipes/engine/option_copies.h"
 #include "recipes/hold/election.h"
 
 #include <stdlib.h>
@@ -37,15 +38,6 @@ static void listing_end(struct listing *l, int error)
     client_notify(l->handle.rt->client);
 }
 
-static void listing_state(struct handle *h, enum conclave_state state)
-{
-}
-
-static bool listing_run_due(struct handle *h)
-{
-    return false;
-}
-
 static void listing_free(struct handle *h)
 {
     struct listing *l = CONTAINER_OF(h, struct listing, handle);
@@ -57,24 +49,20 @@ static void listing_free(struct handle *h)
     free(l);
 }
 
-static const struct handle_class listing_class = {listing_state, listing_run_due, listing_free};
+static const struct handle_class listing_class = {.free = listing_free};
 
 /* Node and data in one block, so that one free does. */
 static int listed_fill(struct conclave_participant *p, const char *node,
                        const struct conclave_reply *reply)
 {
-    size_t node_len = strlen(node) + 1;
-    char *block = malloc(node_len + reply->data_len + 1);
+    char *at = malloc(strlen(node) + reply->data_len + 2);
     const char *data;
-    if (block == NULL) {
+    if (at == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    memcpy(block, node, node_len);
-    if (reply->data_len > 0) {
-        memcpy(block + node_len, reply->data, reply->data_len);
-    }
-    candidate_split(block + node_len, reply->data_len, &p->id, &data, &p->data_len);
-    p->node = block;
+    p->node = block_add(&at, node, strlen(node));
+    candidate_split(block_add(&at, reply->data, reply->data_len), reply->data_len, &p->id, &data,
+                    &p->data_len);
     p->data = data;
     return 0;
 }

@@ -22,15 +22,15 @@ static char *election_node_data(const char *id, const void *data, size_t len, si
 {
     size_t id_len = strlen(id);
     char *text = malloc(id_len + len + 2);
+    char *at = text;
     if (text == NULL) {
         return NULL;
     }
-    /* bytes, no string: NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
-    memcpy(text, id, id_len);
     *ret_len = id_len;
+    block_add(&at, id, id_len);
     if (len > 0) {
         text[id_len] = '\n';
-        memcpy(text + id_len + 1, data, len);
+        block_add(&at, data, len);
         *ret_len += len + 1;
     }
     return text;

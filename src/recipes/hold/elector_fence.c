@@ -4,6 +4,7 @@
  * machine to find out afterwards.
  */
 #include "client/core/threads.h"
+#include "recipes/engine/option_copies.h"
 #include "recipes/hold/elector.h"
 
 #include <stdlib.h>
@@ -46,18 +47,6 @@ static void *fence_thread(void *arg)
     return NULL;
 }
 
-/* Appends a string or data to the copy. */
-static char *put(char **at, const void *bytes, size_t len)
-{
-    char *start = *at;
-    if (len > 0) {
-        memcpy(start, bytes, len);
-    }
-    start[len] = '\0';
-    *at += len + 1;
-    return start;
-}
-
 static struct fence *fence_create(struct conclave_elector *e)
 {
     const struct conclave_breadcrumb *old = &e->old;
@@ -70,9 +59,9 @@ static struct fence *fence_create(struct conclave_elector *e)
     char *at = f->bytes;
     f->elector = e;
     f->old = *old;
-    f->old.id = put(&at, old->id, id_len);
-    f->old.incarnation = put(&at, old->incarnation, incarnation_len);
-    f->old.data = put(&at, old->data, old->data_len);
+    f->old.id = block_add(&at, old->id, id_len);
+    f->old.incarnation = block_add(&at, old->incarnation, incarnation_len);
+    f->old.data = block_add(&at, old->data, old->data_len);
     f->mine.czxid = e->c.czxid;
     return f;
 }

@@ -2,6 +2,7 @@
  * the one before is dead. Blocking, and without a handle. */
 #include "recipes/hold/breadcrumb.h"
 
+#include "recipes/engine/blocking_requests.h"
 #include "recipes/engine/contender_names.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/recipe_runtime.h"
@@ -21,14 +22,13 @@ struct elector_view {
 
 /* Requests of one question, and the time that is left for them. */
 struct elector_question {
-    struct conclave_recipes *rt;
+    struct blocking blocking;
     const char *dir;
-    int64_t deadline_ns;
 };
 
 /* A node's text, with room for a NUL, and its stat. */
-static int view_get(const struct elector_question *q, const char *name, char **ret_text,
-                    size_t *ret_len, struct conclave_stat *ret_stat)
+static int view_get(struct elector_question *q, const char *name, char **ret_text, size_t *ret_len,
+                    struct conclave_stat *ret_stat)
 {
     struct conclave_reply *reply;
     char *path = text_concat(q->dir, name);
@@ -37,7 +37,7 @@ static int view_get(const struct elector_question *q, const char *name, char **r
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     op.linearizable = true;
-    int error = recipes_call(q->rt, &op, q->deadline_ns, &reply);
+    int error = blocking_once(&q->blocking, op, &reply);
     if (error == 0) {
         *ret_text = bytes_copy(reply->data, reply->data_len);
         *ret_len = reply->data_len;
@@ -50,7 +50,7 @@ static int view_get(const struct elector_question *q, const char *name, char **r
 }
 
 /* Name of the first in line, below dir, on the heap; NO_NODE without a line, or with an empty one. */
-static int view_first_in_line(const struct elector_question *q, char **ret_name)
+static int view_first_in_line(struct elector_question *q, char **ret_name)
 {
     struct conclave_reply *reply;
     struct line_entry *list = NULL;
@@ -60,7 +60,7 @@ static int view_first_in_line(const struct elector_question *q, char **ret_name)
         return CONCLAVE_ENOMEM;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
-    int error = recipes_call(q->rt, &op, q->deadline_ns, &reply);
+    int error = blocking_once(&q->blocking, op, &reply);
     if (error == 0) {
         error = contenders_filter(CONCLAVE_NAMING_NATIVE, false, reply, &list, &count);
     }
@@ -78,7 +78,7 @@ static int view_first_in_line(const struct elector_question *q, char **ret_name)
     return error;
 }
 
-static int view_read_lock(const struct elector_question *q, struct elector_view *v)
+static int view_read_lock(struct elector_question *q, struct elector_view *v)
 {
     struct conclave_stat stat;
     size_t len;
@@ -101,7 +101,7 @@ static int view_read_lock(const struct elector_question *q, struct elector_view 
 }
 
 /* The breadcrumb, whose strings point into *ret_text, and the version of its node. */
-static int view_read_crumb(const struct elector_question *q, char **ret_text,
+static int view_read_crumb(struct elector_question *q, char **ret_text,
                            struct conclave_breadcrumb *ret, int32_t *ret_version)
 {
     struct conclave_stat stat;
@@ -117,7 +117,7 @@ static int view_read_crumb(const struct elector_question *q, char **ret_text,
     return error;
 }
 
-static int view_read_active(const struct elector_question *q, struct elector_view *v)
+static int view_read_active(struct elector_question *q, struct elector_view *v)
 {
     int32_t version;
     int error = view_read_crumb(q, &v->active_text, &v->public.active, &version);
@@ -132,9 +132,8 @@ static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t time
     if (error == 0 && !option_path_valid(dir)) {
         error = CONCLAVE_EINVAL;
     }
-    ret->rt = rt;
     ret->dir = dir;
-    ret->deadline_ns = client_deadline_ns(rt->client, timeout_ms);
+    ret->blocking = blocking_begin(rt->client, timeout_ms);
     return error;
 }
 
@@ -173,9 +172,8 @@ void conclave_elector_view_free(struct conclave_elector_view *view)
 }
 
 /* The breadcrumb must stand as it was read, in the same transaction. */
-static int view_write_override(const struct elector_question *q, int32_t crumb_version,
-                               int64_t token, const struct conclave_acl *acl, size_t acl_count,
-                               bool replace)
+static int view_write_override(struct elector_question *q, int32_t crumb_version, int64_t token,
+                               const struct conclave_acl *acl, size_t acl_count, bool replace)
 {
     char text[24];
     struct conclave_reply *reply;
@@ -191,7 +189,7 @@ static int view_write_override(const struct elector_question *q, int32_t crumb_v
         parts[1].acl = replace ? NULL : acl;
         parts[1].acl_count = replace || acl == NULL ? 0 : acl_count;
         struct conclave_op op = conclave_op_multi(parts, 2);
-        error = recipes_call(q->rt, &op, q->deadline_ns, &reply);
+        error = blocking_once(&q->blocking, op, &reply);
         conclave_reply_free(reply);
     }
     free(crumb);

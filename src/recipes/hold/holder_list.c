@@ -1,21 +1,30 @@
 /* Who contends, for the public: an election's candidates, who has a lock or a semaphore and who waits. */
 #include "recipes/hold/contender_list.h"
 
+#include "recipes/engine/blocking_requests.h"
 #include "recipes/engine/recipe_runtime.h"
 
 #include <conclave/lock.h>
 #include <conclave/semaphore.h>
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void listed_free(struct listed_contender *list, size_t count)
+/* The list of items that begin with their node, the block that holds all their texts. NULL is allowed. */
+static void nodes_free(void *list, size_t count, size_t size)
 {
-    for (size_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)list[i].participant.node);
+    for (size_t i = 0; i < count && list != NULL; i++) {
+        free(*(void **)((char *)list + i * size));
     }
     free(list);
 }
+
+static_assert(offsetof(struct conclave_participant, node) == 0 &&
+                  offsetof(struct conclave_contender, node) == 0 &&
+                  offsetof(struct listed_contender, participant) == 0,
+              "nodes_free");
 
 int conclave_election_participants(struct conclave_recipes *rt, const char *path,
                                    int64_t timeout_ms, struct conclave_participant **ret,
@@ -29,7 +38,7 @@ int conclave_election_participants(struct conclave_recipes *rt, const char *path
     }
     struct conclave_participant *list = calloc(count + 1, sizeof *list);
     if (list == NULL) {
-        listed_free(found, count);
+        nodes_free(found, count, sizeof *found);
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
@@ -43,10 +52,7 @@ int conclave_election_participants(struct conclave_recipes *rt, const char *path
 
 void conclave_participants_free(struct conclave_participant *list, size_t count)
 {
-    for (size_t i = 0; i < count && list != NULL; i++) {
-        free((void *)(uintptr_t)list[i].node);
-    }
-    free(list);
+    nodes_free(list, count, sizeof *list);
 }
 
 /* --- locks and semaphores ---------------------------------------------------------- */
@@ -77,7 +83,7 @@ static int contenders_list(struct conclave_recipes *rt, const char *path, int32_
     }
     struct conclave_contender *list = calloc(count + 1, sizeof *list);
     if (list == NULL) {
-        listed_free(found, count);
+        nodes_free(found, count, sizeof *found);
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
@@ -133,11 +139,8 @@ int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path,
         return CONCLAVE_EINVAL;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
-    op.timeout_ms = timeout_ms == CONCLAVE_FOREVER ? 0 : timeout_ms > 0 ? timeout_ms : 1;
-    int error = conclave_call(rt->client, &op, &reply);
-    if (error == CONCLAVE_REQUEST_TIMEOUT) {
-        error = CONCLAVE_ETIMEDOUT;
-    }
+    struct blocking b = blocking_begin(rt->client, timeout_ms > 0 ? timeout_ms : 1);
+    int error = blocking_once(&b, op, &reply);
     if (error == 0 && !permits_read(reply, &permits)) {
         error = CONCLAVE_ECONFLICT;
     }
@@ -153,8 +156,5 @@ int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path,
 
 void conclave_contenders_free(struct conclave_contender *list, size_t count)
 {
-    for (size_t i = 0; i < count && list != NULL; i++) {
-        free((void *)(uintptr_t)list[i].node);
-    }
-    free(list);
+    nodes_free(list, count, sizeof *list);
 }

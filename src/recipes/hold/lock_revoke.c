@@ -1,4 +1,5 @@
 /* Asking a holder to release, in Curator's way: the data of its node becomes "__REVOKE__". */
+#include "recipes/engine/blocking_requests.h"
 #include "recipes/hold/lock.h"
 
 #include <stdlib.h>
@@ -22,26 +23,26 @@ void lock_revoke_look(struct conclave_lock *l, const struct conclave_reply *repl
 
 struct revoke {
     struct conclave_lock *lock;
-    int64_t deadline_ns;
+    struct blocking blocking;
     char own[NAME_MAX_LEN]; /* our node's name */
 };
 
 /* op is about a child of this name; its path is filled in. */
-static int revoke_ask(const struct revoke *r, struct conclave_op *op, const char *name,
+static int revoke_ask(struct revoke *r, struct conclave_op op, const char *name,
                       struct conclave_reply **ret)
 {
     char *path = path_join(r->lock->c.path, name);
     if (path == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    op->path = path;
-    int error = recipes_call(lock_rt(r->lock), op, r->deadline_ns, ret);
+    op.path = path;
+    int error = blocking_once(&r->blocking, op, ret);
     free(path);
     return error;
 }
 
 /* The order of creation, where the numbers do not tell. */
-static int revoke_order(const struct revoke *r, struct line_entry *list, size_t count)
+static int revoke_order(struct revoke *r, struct line_entry *list, size_t count)
 {
     if (!contenders_need_czxid(list, count)) {
         return 0;
@@ -49,7 +50,7 @@ static int revoke_order(const struct revoke *r, struct line_entry *list, size_t 
     for (size_t i = 0; i < count; i++) {
         struct conclave_reply *reply = NULL;
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
-        int error = revoke_ask(r, &op, list[i].name, &reply);
+        int error = revoke_ask(r, op, list[i].name, &reply);
         list[i].gone = error == CONCLAVE_NO_NODE;
         if (error == 0) {
             list[i].czxid = reply->stat.czxid;
@@ -64,17 +65,17 @@ static int revoke_order(const struct revoke *r, struct line_entry *list, size_t 
 }
 
 /* Tells one. 0 or CONCLAVE_NO_NODE (it has left), or the error. */
-static int revoke_tell(const struct revoke *r, const char *name)
+static int revoke_tell(struct revoke *r, const char *name)
 {
     struct conclave_reply *reply = NULL;
     struct conclave_op op = conclave_op_set(NULL, REVOKE, REVOKE_LEN, -1);
-    int error = revoke_ask(r, &op, name, &reply);
+    int error = revoke_ask(r, op, name, &reply);
     conclave_reply_free(reply);
     return error;
 }
 
 /* Those who hold it: the first, and while all are readers those behind it. */
-static int revoke_tell_holders(const struct revoke *r, const struct line_entry *list, size_t count)
+static int revoke_tell_holders(struct revoke *r, const struct line_entry *list, size_t count)
 {
     int result = CONCLAVE_EEMPTY;
     for (size_t i = 0; i < count && !list[i].gone; i++) {
@@ -105,10 +106,10 @@ int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
     if (error != 0) {
         return error;
     }
-    r.deadline_ns = client_deadline_ns(lock_rt(l)->client, timeout_ms);
+    r.blocking = blocking_begin(lock_rt(l)->client, timeout_ms);
     conclave_lock_node(l, r.own, sizeof r.own);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->c.path, 0);
-    error = recipes_call(lock_rt(l), &op, r.deadline_ns, &reply);
+    error = blocking_once(&r.blocking, op, &reply);
     if (error == 0) {
         error = place_contenders(&l->c.place, reply, &list, &count);
     }
