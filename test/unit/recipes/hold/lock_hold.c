@@ -389,6 +389,21 @@ static void E65_revoke_request_is_told_once_and_may_be_ignored(void **state)
     locker_finish(&b);
 }
 
+static void E65_revoke_request_runs_out_of_time(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct locker b;
+    hold(&a, zk, 0, "a");
+    locker_open(&b, zk, 1, "b");
+    fake_zk_link(zk, 1, FAKE_SILENT);
+    assert_int_equal(conclave_lock_request_revoke(b.lock, 50), CONCLAVE_ETIMEDOUT);
+    fake_zk_link(zk, 1, FAKE_UP);
+    assert_int_equal(conclave_lock_request_revoke(b.lock, PATIENCE_MS), 0);
+    locker_finish(&a);
+    locker_finish(&b);
+}
+
 static void contenders_are_listed_in_their_order(void **state)
 {
     struct fake_zk *zk = *state;
@@ -504,6 +519,7 @@ int main(void)
         E_TEST(E63_threads_and_handles_of_one_session_exclude_each_other),
         E_TEST(E64_a_lost_lock_is_released_with_an_error_and_deletes_nobody_elses),
         E_TEST(E65_revoke_request_is_told_once_and_may_be_ignored),
+        E_TEST(E65_revoke_request_runs_out_of_time),
         E_TEST(contenders_are_listed_in_their_order),
         E_TEST(E67_several_locks_are_all_or_none),
     };

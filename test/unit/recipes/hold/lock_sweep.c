@@ -1,50 +1,19 @@
 /*
- * Two contenders and a hand-over, with one fault at every single request of the one or the other
- * in turn; for a mutex, for a writer that downgrades before a writer, and for a semaphore with
- * one that waits. Whatever the fault: no node is left, no two hold it at once, everybody gets it in
- * the end, and no callback comes after on_closed.
- *
- * Every case has a server of its own and they run beside each other, as nearly all of their time
- * is waiting.
+ * Two contenders and a hand-over, with one fault at every single request (support/fault_sweep.h); for a mutex, for a
+ * writer that downgrades before a writer, and for a semaphore with one that waits. Whatever the fault: no node is left,
+ * no two hold it at once, everybody gets it in the end, and no callback comes after on_closed.
  */
+#include "support/fault_sweep.h"
 #include "support/locker.h"
 
 #include <conclave/semaphore.h>
 
-enum { STEPS = 14, BESIDE = 14, TRIES = 40 };
-
-enum fault {
-    FAULT_CUT,     /* the link is cut before the request arrives */
-    FAULT_LOSE,    /* the request is carried out, its answer lost */
-    FAULT_EXPIRE,  /* the session is killed by force before it */
-    FAULT_EXPIRED, /* the session is killed by force after it */
-    FAULT_STOP,    /* nothing is answered any more until the session has expired */
-    FAULTS
-};
+enum { STEPS = 14, TRIES = 40 };
 
 enum recipe { MUTEX, DOWNGRADE, SEMAPHORE, RECIPES };
 
-struct sweep_case {
-    pthread_t thread;
-    enum fault fault;
-    enum recipe recipe;
-    int endpoint; /* whose requests */
-    int step;
-    struct fake_zk *zk;
-    bool reached;      /* there was such a request */
-    const char *wrong; /* NULL: all was right */
-    /* Of the grants, by the clock of the test: the end is when it was let go, or when it was seen
-     * that the lease is over. */
-    pthread_mutex_t mutex;
-    int64_t from_ns[2 * TRIES];
-    int64_t to_ns[2 * TRIES];
-    int64_t tokens[2 * TRIES];
-    int endpoints[2 * TRIES]; /* whose turn it was */
-    size_t turns;
-};
-
 struct actor {
-    struct sweep_case *s;
+    struct play *play;
     int endpoint;
     pthread_t thread;
     struct conclave_client *client;
@@ -56,23 +25,23 @@ struct actor {
     const char *wrong;
 };
 
-static void stop_endpoint(struct fake_zk *zk, void *ctx)
-{
-    fake_zk_link_locked(zk, ((struct sweep_case *)ctx)->endpoint, FAKE_SILENT);
-}
+/* One case. */
+struct play {
+    struct fault_case *s;
+    struct actor actors[2];
+    /* Of the grants, by the clock of the test: the end is when it was let go, or when it was seen
+     * that the lease is over. */
+    pthread_mutex_t mutex;
+    int64_t from_ns[2 * TRIES];
+    int64_t to_ns[2 * TRIES];
+    int64_t tokens[2 * TRIES];
+    int endpoints[2 * TRIES]; /* whose turn it was */
+    size_t turns;
+};
 
-static void set_fault(struct sweep_case *s)
+static bool is_recipe(const struct play *p, enum recipe recipe)
 {
-    static const enum fake_action actions[FAULTS] = {
-        FAKE_CUT_BEFORE, FAKE_DROP_REPLY, FAKE_EXPIRE_BEFORE, FAKE_EXPIRE_AFTER, FAKE_CALL,
-    };
-    struct fake_hook h = {.endpoint = s->endpoint,
-                          .op = FAKE_ANY_OP,
-                          .nth = s->step,
-                          .action = actions[s->fault],
-                          .fn = stop_endpoint,
-                          .ctx = s};
-    fake_zk_hook(s->zk, &h);
+    return p->s->sweep->variant == (int)recipe;
 }
 
 static void on_lost(struct conclave_lock *lock, int why, int64_t within, void *ctx)
@@ -114,11 +83,11 @@ static int release(struct actor *a)
 /* Holds it for a moment. Whether the lease lasted. */
 static bool take_turn(struct actor *a, struct conclave_token token)
 {
-    struct sweep_case *s = a->s;
+    struct play *p = a->play;
     int64_t from = now_ns();
     int64_t to = from;
     for (int i = 0; i < 5 && held(a); i++) {
-        if (i == 2 && s->recipe == DOWNGRADE && a->endpoint == 0) {
+        if (i == 2 && is_recipe(p, DOWNGRADE) && a->endpoint == 0) {
             int error = conclave_lock_downgrade(a->lock, 1000);
             (void)error; /* what became of it is seen by what is held */
         }
@@ -127,12 +96,12 @@ static bool take_turn(struct actor *a, struct conclave_token token)
         to = held(a) ? now : to;
         sleep_ms(2);
     }
-    (void)pthread_mutex_lock(&s->mutex);
-    s->from_ns[s->turns] = from;
-    s->to_ns[s->turns] = to;
-    s->endpoints[s->turns] = a->endpoint;
-    s->tokens[s->turns++] = token.czxid;
-    (void)pthread_mutex_unlock(&s->mutex);
+    (void)pthread_mutex_lock(&p->mutex);
+    p->from_ns[p->turns] = from;
+    p->to_ns[p->turns] = to;
+    p->endpoints[p->turns] = a->endpoint;
+    p->tokens[p->turns++] = token.czxid;
+    (void)pthread_mutex_unlock(&p->mutex);
     int error = release(a);
     if (error != 0 && error != CONCLAVE_ELOST && error != CONCLAVE_ETIMEDOUT) {
         a->wrong = "a release failed";
@@ -156,8 +125,8 @@ static void *act(void *arg)
             return NULL;
         }
         /* A silence ends when the session has. */
-        if (a->s->fault == FAULT_STOP && i > 0) {
-            fake_zk_link(a->s->zk, a->s->endpoint, FAKE_UP);
+        if (a->play->s->fault == FAULT_STOP && i > 0) {
+            fake_zk_link(a->play->s->zk, a->play->s->endpoint, FAKE_UP);
         }
     }
     a->wrong = "it never had a turn";
@@ -169,7 +138,7 @@ static bool create(struct actor *a)
     static const struct conclave_lock_callbacks callbacks = {on_lost, NULL, on_closed};
     static const struct conclave_semaphore_callbacks semaphore_callbacks = {NULL,
                                                                             on_semaphore_closed};
-    if (a->s->recipe == SEMAPHORE) {
+    if (is_recipe(a->play, SEMAPHORE)) {
         struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
         options.path = LOCK_PATH;
         options.permits = 1;
@@ -177,16 +146,16 @@ static bool create(struct actor *a)
                                        &a->semaphore) == 0;
     }
     struct conclave_lock_options options = locker_options("x");
-    options.kind = a->s->recipe == DOWNGRADE ? CONCLAVE_LOCK_WRITE : CONCLAVE_LOCK_EXCLUSIVE;
+    options.kind = is_recipe(a->play, DOWNGRADE) ? CONCLAVE_LOCK_WRITE : CONCLAVE_LOCK_EXCLUSIVE;
     return conclave_lock_open(a->recipes, &options, &callbacks, a, &a->lock) == 0;
 }
 
-static bool actor_open(struct actor *a, struct sweep_case *s, int endpoint)
+static bool actor_open(struct actor *a, struct play *p, int endpoint)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    a->s = s;
+    a->play = p;
     a->endpoint = endpoint;
-    options.servers = fake_zk_address(s->zk, endpoint);
+    options.servers = fake_zk_address(p->s->zk, endpoint);
     options.session_timeout_ms = SESSION_MS;
     return conclave_client_open(&options, &a->client) == 0 &&
            conclave_client_start(a->client) == 0 &&
@@ -208,10 +177,10 @@ static const char *actor_close(struct actor *a)
     return a->late ? "a callback came after the end" : NULL;
 }
 
-static bool first_turn(const struct sweep_case *s, size_t turn)
+static bool first_turn(const struct play *p, size_t turn)
 {
     for (size_t i = 0; i < turn; i++) {
-        if (s->endpoints[i] == s->endpoints[turn]) {
+        if (p->endpoints[i] == p->endpoints[turn]) {
             return false;
         }
     }
@@ -220,19 +189,19 @@ static bool first_turn(const struct sweep_case *s, size_t turn)
 
 /* Turns of a session that was killed by force may overlap the next one's, or even begin after it, as
  * nobody told the holder yet; nothing else. */
-static const char *check(const struct sweep_case *s)
+static const char *check(const struct play *p)
 {
-    bool forced = s->fault == FAULT_EXPIRE || s->fault == FAULT_EXPIRED;
-    for (size_t i = 0; i < s->turns; i++) {
-        for (size_t j = 0; j < s->turns; j++) {
-            if (i == j || s->from_ns[j] < s->from_ns[i]) {
+    bool forced = fault_is_forced(p->s);
+    for (size_t i = 0; i < p->turns; i++) {
+        for (size_t j = 0; j < p->turns; j++) {
+            if (i == j || p->from_ns[j] < p->from_ns[i]) {
                 continue;
             }
-            if (!forced && s->from_ns[j] < s->to_ns[i]) {
+            if (!forced && p->from_ns[j] < p->to_ns[i]) {
                 return "two held it at once";
             }
-            bool untold = forced && s->endpoints[j] == s->endpoint && first_turn(s, j);
-            if (!untold && s->tokens[j] <= s->tokens[i]) {
+            bool untold = forced && p->endpoints[j] == p->s->endpoint && first_turn(p, j);
+            if (!untold && p->tokens[j] <= p->tokens[i]) {
                 return "a token did not grow";
             }
         }
@@ -240,129 +209,57 @@ static const char *check(const struct sweep_case *s)
     return NULL;
 }
 
-static const char *scenario(struct sweep_case *s, struct actor *actors)
+static const char *scenario(struct play *p)
 {
+    struct fault_case *s = p->s;
+    const char *wrong = NULL;
     for (int i = 0; i < 2; i++) {
-        if (!actor_open(&actors[i], s, i)) {
+        if (!actor_open(&p->actors[i], p, i)) {
             return "no actor";
         }
     }
-    set_fault(s);
+    fault_set(s);
     for (int i = 0; i < 2; i++) {
-        if (pthread_create(&actors[i].thread, NULL, act, &actors[i]) != 0) {
+        if (pthread_create(&p->actors[i].thread, NULL, act, &p->actors[i]) != 0) {
             return "no thread";
         }
     }
     for (int i = 0; i < 2; i++) {
-        (void)pthread_join(actors[i].thread, NULL);
-        s->wrong = s->wrong == NULL ? actors[i].wrong : s->wrong;
+        (void)pthread_join(p->actors[i].thread, NULL);
+        wrong = wrong == NULL ? p->actors[i].wrong : wrong;
     }
-    s->reached = fake_zk_hooks_left(s->zk) == 0;
-    fake_zk_hooks_clear(s->zk);
+    fault_end(s);
     fake_zk_link(s->zk, s->endpoint, FAKE_UP);
     for (int i = 0; i < 2; i++) {
-        const char *wrong = actor_close(&actors[i]);
-        s->wrong = s->wrong == NULL ? wrong : s->wrong;
+        const char *end = actor_close(&p->actors[i]);
+        wrong = wrong == NULL ? end : wrong;
     }
-    return s->wrong;
+    return wrong == NULL ? check(p) : wrong;
 }
 
-static void *run_case(void *arg)
+static const char *turns(struct fault_case *s)
 {
-    struct sweep_case *s = arg;
-    struct actor *actors = calloc(2, sizeof *actors);
-    s->zk = fake_zk_start();
-    if (actors == NULL || s->zk == NULL) {
-        s->wrong = "no memory or socket";
-        return NULL;
+    struct play *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        return "no memory";
     }
-    s->wrong = scenario(s, actors);
-    if (s->wrong != NULL) {
-        return NULL; /* what still runs may use the actors */
+    p->s = s;
+    (void)pthread_mutex_init(&p->mutex, NULL);
+    const char *wrong = scenario(p);
+    if (wrong == NULL) {
+        free(p);
     }
-    int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000;
-    while (fake_zk_ephemerals(s->zk) > 0 && now_ns() < end) {
-        sleep_ms(1);
-    }
-    s->wrong = fake_zk_ephemerals(s->zk) > 0 || fake_zk_child_count(s->zk, LOCK_PATH) > 0
-                   ? "a node was left"
-                   : check(s);
-    fake_zk_stop(s->zk);
-    free(actors);
-    return NULL;
+    return wrong;
 }
-
-static void sweep(enum recipe recipe, enum fault fault)
-{
-    static struct sweep_case cases[2 * STEPS];
-    size_t count = 0;
-    int reached = 0;
-    int wrong = 0;
-    memset(cases, 0, sizeof cases);
-    for (int step = 1; step <= STEPS; step++) {
-        for (int endpoint = 0; endpoint < 2; endpoint++) {
-            cases[count] = (struct sweep_case){
-                .recipe = recipe, .fault = fault, .endpoint = endpoint, .step = step};
-            (void)pthread_mutex_init(&cases[count++].mutex, NULL);
-        }
-    }
-    for (size_t from = 0; from < count; from += BESIDE) {
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_create(&cases[i].thread, NULL, run_case, &cases[i]), 0);
-        }
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_join(cases[i].thread, NULL), 0);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        reached += cases[i].reached ? 1 : 0;
-        if (cases[i].wrong != NULL) {
-            print_error("%s, request %d: %s\n", cases[i].endpoint == 0 ? "first" : "second",
-                        cases[i].step, cases[i].wrong);
-            wrong++;
-        }
-    }
-    print_message("%d of %zu faults were met\n", reached, count);
-    assert_int_equal(wrong, 0);
-    assert_true(reached >= 10);
-}
-
-static void link_cut_before_every_request(void **state)
-{
-    sweep(*(enum recipe *)*state, FAULT_CUT);
-}
-
-static void answer_lost_of_every_request(void **state)
-{
-    sweep(*(enum recipe *)*state, FAULT_LOSE);
-}
-
-static void session_killed_before_every_request(void **state)
-{
-    sweep(*(enum recipe *)*state, FAULT_EXPIRE);
-}
-
-static void session_killed_after_every_request(void **state)
-{
-    sweep(*(enum recipe *)*state, FAULT_EXPIRED);
-}
-
-static void silence_from_every_request_on(void **state)
-{
-    sweep(*(enum recipe *)*state, FAULT_STOP);
-}
-
-#define OF(recipe)                                                                                 \
-    cmocka_unit_test_prestate(link_cut_before_every_request, &(recipe)),                           \
-        cmocka_unit_test_prestate(answer_lost_of_every_request, &(recipe)),                        \
-        cmocka_unit_test_prestate(session_killed_before_every_request, &(recipe)),                 \
-        cmocka_unit_test_prestate(session_killed_after_every_request, &(recipe)),                  \
-        cmocka_unit_test_prestate(silence_from_every_request_on, &(recipe))
 
 int main(void)
 {
-    static enum recipe recipes[RECIPES] = {MUTEX, DOWNGRADE, SEMAPHORE};
-    const struct CMUnitTest tests[] = {OF(recipes[MUTEX]), OF(recipes[DOWNGRADE]),
-                                       OF(recipes[SEMAPHORE])};
+    static struct fault_sweep sweeps[RECIPES];
+    for (int i = 0; i < RECIPES; i++) {
+        sweeps[i] = (struct fault_sweep){
+            .scene = turns, .variant = i, .steps = STEPS, .at_least = 10, .parent = LOCK_PATH};
+    }
+    const struct CMUnitTest tests[] = {FAULT_TESTS(&sweeps[MUTEX]), FAULT_TESTS(&sweeps[DOWNGRADE]),
+                                       FAULT_TESTS(&sweeps[SEMAPHORE])};
     return RUN_TESTS(tests);
 }
