@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 {
     /* A reader that went away is an error of the write, told like any other. */
     signal(SIGPIPE, SIG_IGN);
-    /* How a child ended is asked for; whoever started this one may have it thrown away. */
+    /* This process waits for its children; its parent may have left SIGCHLD ignored. */
     signal(SIGCHLD, SIG_DFL);
     environment_hide_secrets();
     if (argc < 2) {

@@ -275,10 +275,8 @@ static void fuzz_response(struct slice text)
 static void fuzz_address(struct slice bytes)
 {
     char *text = text_of(bytes);
-    char host[64];
-    uint16_t port = 0;
-    must(!server_query_address(text, host, sizeof host, &port) ||
-         (port > 0 && strlen(host) < strlen(text)));
+    struct server_query ask = {.port = 0};
+    must(!server_query_address(&ask, text) || (ask.port > 0 && strlen(ask.host) < strlen(text)));
     free(text);
 }
 

@@ -130,7 +130,7 @@ def test_status_of_one_server():
         assert code == 0 and row["mode"] == "standalone" and row["version"].startswith("zookeeper 3."), answer
         assert row["term"] is None and row["zxid"] == "0x0", row
         code, _, err = run("members", "list", "--server", server.host)
-        assert code == 69 and "no server of ours" in err, err
+        assert code == 69 and "no Conclave server" in err, err
     return None
 
 

@@ -112,8 +112,8 @@ def listed(path):
 
 
 def test_arguments():
-    cli.refused(64, "command stands behind", "switch", "/x")
-    cli.refused(64, "command stands behind", "switch", "/x", "--on-active", "true")
+    cli.refused(64, "give a command behind", "switch", "/x")
+    cli.refused(64, "give a command behind", "switch", "/x", "--on-active", "true")
     cli.refused(64, "give a command, or", "switch", "/x", "--on-active", "a", "--on-standby", "b", "--", "true")
     cli.refused(64, "not both", "switch", "/x", "--once", "--forever", "--", "true")
     cli.refused(64, "one of --list", "switch", "/x", "--list", "--cede")

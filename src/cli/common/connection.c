@@ -1,10 +1,9 @@
 /*
- * Connecting and failing, the same for every client command. An error is told once, here, with its
- * name from the list and, where there is something to be done, what.
+ * Connecting and failing, the same for every client command. An error is printed once, here, with its name from the
+ * list and, where the user can do something, a hint.
  */
 #include "cli/common/connection.h"
 
-#include "cli/common/connection_security.h"
 #include "cli/common/credentials.h"
 #include "cli/common/ensemble_view.h"
 
@@ -34,7 +33,7 @@ static const struct hint HINTS[] = {
     {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED, "see its version with \"conclave stat\""},
     {CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS, CLI_EXIT_FAILED, "choose a lasting node as parent"},
     {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH,
-     "see who you are with \"conclave whoami\" and who may with \"conclave acl get\"; below a prefix "
+     "see your identities with \"conclave whoami\" and the ACL with \"conclave acl get\"; below a prefix "
      "of \"conclave fence list\" only the holder of its lock writes (--fenced-by)"},
     {CONCLAVE_INVALID_ACL, CLI_EXIT_FAILED,
      "check --acl and $CONCLAVE_ACL; \"auth\" needs credentials (--auth), see \"conclave whoami\""},
@@ -96,7 +95,7 @@ int fail(const char *command, const char *subject, int error)
     return exit_code_of(error);
 }
 
-/* Why servers that run serve nobody, by their own account: one line for all that say so. False when none does. */
+/* Prints one line about all servers that run and do not serve clients, with their reasons. False: there is none. */
 static bool fail_not_serving(const char *command, const struct common_options *options)
 {
     struct ensemble_view roster;
@@ -244,7 +243,7 @@ bool connection_is_shared(void)
     return shared != NULL;
 }
 
-/* What a line of the shell does not say itself is as the shell has it. true: it says nothing. */
+/* Options that a line of the shell does not give are those of the shell. True: it gives none. */
 static bool options_inherit(struct common_options *o, const struct common_options *from)
 {
     static const struct common_options DEFAULTS = COMMON_OPTIONS_INIT;
@@ -273,7 +272,7 @@ int connection_open(const char *command, const struct common_options *options,
     return connection_open_own(command, options, on_state, ctx, ret);
 }
 
-/* A signal that ends the command and that nobody has read, as it came before the waiter was asked; 0: none. */
+/* A pending signal that ends the command, which the waiter has not read yet; 0: none. */
 static int signal_pending(void)
 {
     sigset_t pending;
@@ -413,7 +412,7 @@ int path_check(const struct command_usage *usage, const char *path)
     return OPTIONS_GO_ON;
 }
 
-/* Whoever read the output has seen enough, as in "conclave ls / | head". */
+/* The reader of the output has seen enough, as in "conclave ls / | head". */
 static bool reader_is_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};

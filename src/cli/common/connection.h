@@ -38,7 +38,7 @@ int connection_open(const char *command, const struct common_options *options,
 int connection_open_own(const char *command, const struct common_options *options,
                         conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
 
-/* What the lines of a shell stand on. */
+/* The connection of a shell, which its lines share. */
 struct connection_base {
     struct conclave_client *client;
     const struct common_options *options; /* of the shell: the default of its lines */

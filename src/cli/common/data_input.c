@@ -68,8 +68,7 @@ int data_read(const char *command, const char *file, struct buf *out)
         fclose(in);
     }
     if (error == EFBIG) {
-        fprintf(stderr,
-                "conclave %s: %s is larger than %zu bytes; a node is meant for little data\n",
+        fprintf(stderr, "conclave %s: %s is larger than %zu bytes; nodes are for small data\n",
                 command, name, DATA_INPUT_MAX);
         return CLI_EXIT_USAGE;
     }

@@ -83,15 +83,21 @@ static bool take_line(struct ensemble_view_server *s, char *line)
 {
     const struct {
         const char *key;
-        uint64_t *number;
-    } numbers[] = {{"id", &s->id},
-                   {"term", &s->term},
-                   {"leader", &s->leader},
-                   {"last", &s->last},
-                   {"commit", &s->commit},
-                   {"applied", &s->applied},
-                   {"sessions", &s->sessions},
-                   {"connections", &s->connections}};
+        uint64_t *number; /* or */
+        char *text;
+        size_t size;
+    } rows[] = {{"id", .number = &s->id},
+                {"term", .number = &s->term},
+                {"leader", .number = &s->leader},
+                {"last", .number = &s->last},
+                {"commit", .number = &s->commit},
+                {"applied", .number = &s->applied},
+                {"sessions", .number = &s->sessions},
+                {"connections", .number = &s->connections},
+                {"mode", .text = s->mode, .size = sizeof s->mode},
+                {"state", .text = s->state, .size = sizeof s->state},
+                {"warning", .text = s->warning, .size = sizeof s->warning},
+                {"zxid", .text = s->zxid, .size = sizeof s->zxid}};
     char *fields[FIELDS_MAX];
     size_t n = cut_fields(line, fields);
     if (n < 2) {
@@ -100,23 +106,18 @@ static bool take_line(struct ensemble_view_server *s, char *line)
     if (strcmp(fields[0], "member") == 0) {
         return add_member(s, fields, n);
     }
-    if (strcmp(fields[0], "mode") == 0) {
-        copy(s->mode, sizeof s->mode, fields[1]);
-    } else if (strcmp(fields[0], "state") == 0) {
-        copy(s->state, sizeof s->state, fields[1]);
-    } else if (strcmp(fields[0], "warning") == 0) {
-        copy(s->warning, sizeof s->warning, fields[1]);
-    } else if (strcmp(fields[0], "version") == 0) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool match = strcmp(fields[0], rows[i].key) == 0;
+        if (match && rows[i].number != NULL) {
+            *rows[i].number = strtoull(fields[1], NULL, 10);
+        } else if (match) {
+            copy(rows[i].text, rows[i].size, fields[1]);
+        }
+    }
+    if (strcmp(fields[0], "version") == 0) {
         copy_version(s->version, sizeof s->version, fields[1]);
-    } else if (strcmp(fields[0], "zxid") == 0) {
-        copy(s->zxid, sizeof s->zxid, fields[1]);
     } else if (strcmp(fields[0], "admin") == 0) {
         copy_admin(s, fields[1]);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (strcmp(fields[0], numbers[i].key) == 0) {
-            *numbers[i].number = strtoull(fields[1], NULL, 10);
-        }
     }
     return true;
 }
@@ -176,25 +177,25 @@ static bool is_memb(const struct buf *answer)
 static int ask_word(const char *command, const struct common_options *options, int64_t timeout_ms,
                     struct ensemble_view *r, size_t first, bool brief)
 {
-    size_t count = r->count - first;
-    struct server_query *asks = calloc(count + 1, sizeof *asks);
-    char(*hosts)[ROSTER_ADDRESS_MAX] = calloc(count + 1, sizeof *hosts);
-    size_t *which = calloc(count + 1, sizeof *which);
+    struct server_query *asks = calloc(r->count - first + 1, sizeof *asks);
     size_t n = 0;
-    int code = asks == NULL || hosts == NULL || which == NULL ? CLI_EXIT_INTERNAL : 0;
-    for (size_t i = first; code == 0 && i < r->count; i++) {
-        struct ensemble_view_server *s = &r->servers[i];
+    if (asks == NULL) {
+        return CLI_EXIT_INTERNAL;
+    }
+    for (size_t i = first; i < r->count; i++) {
+        const struct ensemble_view_server *s = &r->servers[i];
         bool wanted = !s->answered && (!brief || s->brief);
-        if (wanted && server_query_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
-            asks[n].host = hosts[n];
+        if (wanted && server_query_address(&asks[n], s->address)) {
             asks[n].question = slice_str(brief ? "srvr" : "memb");
-            which[n++] = i;
+            asks[n++].index = i;
         }
     }
-    code = code == 0 ? server_query_all(command, options, timeout_ms, asks, n) : code;
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        struct ensemble_view_server *s = &r->servers[which[i]];
-        if (asks[i].error != 0 && asks[i].answer.len == 0) {
+    int code = server_query_all(command, options, timeout_ms, asks, n);
+    for (size_t i = 0; i < n; i++) {
+        struct ensemble_view_server *s = &r->servers[asks[i].index];
+        if (code != 0) {
+            /* told */
+        } else if (asks[i].error != 0 && asks[i].answer.len == 0) {
             copy(s->state, sizeof s->state, asks[i].why);
             /* a server that does not know the word may end the connection in any way */
             s->brief = !brief && asks[i].error == CONCLAVE_EDISCONNECTED &&
@@ -204,13 +205,9 @@ static int ask_word(const char *command, const struct common_options *options, i
         } else if (!ensemble_view_read(s, &asks[i].answer, brief)) {
             code = CLI_EXIT_INTERNAL;
         }
-    }
-    for (size_t i = 0; asks != NULL && i < n; i++) {
         buf_finish(&asks[i].answer);
     }
     free(asks);
-    free(hosts);
-    free(which);
     return code;
 }
 
@@ -224,7 +221,7 @@ static bool add_server(struct ensemble_view *r, const char *address)
         }
     }
     if (r->count == SERVERS_MAX) {
-        return true; /* nobody has so many: what it was told is not true */
+        return true; /* no ensemble is that large: an answer is wrong */
     }
     struct ensemble_view_server *more = realloc(r->servers, (r->count + 1) * sizeof *more);
     if (more == NULL) {

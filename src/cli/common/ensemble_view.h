@@ -1,5 +1,5 @@
 /*
- * The ensemble as its servers tell it: every server of --server is asked, and every member that one of them names, each
+ * The ensemble as its servers describe it: every server of --server is asked, and every member that one of them names, each
  * once, in parallel. By the word memb, or by srvr where a server does not know that (Apache ZooKeeper, or a whitelist
  * without it): then only what srvr tells is known. No session is needed, and no quorum.
  */
@@ -15,16 +15,16 @@
 
 enum { ROSTER_ADDRESS_MAX = 280, ROSTER_TEXT_MAX = 160 };
 
-/* A member as a server tells it. */
+/* A member as a server describes it. */
 struct ensemble_view_member {
     uint64_t id;
     bool voter;
-    bool linked;                     /* to the server that tells, or it itself */
-    uint64_t match_index;            /* entries it has; told by a leader; 0: not known */
-    uint64_t snapshot_sent;          /* bytes it took of a snapshot that it is being sent */
+    bool linked;                     /* to the server that answered, or that server itself */
+    uint64_t match_index;            /* entries it has; only leaders know it; 0: not known */
+    uint64_t snapshot_sent;          /* bytes it has of a snapshot that it is receiving */
     uint64_t snapshot_total;         /* 0: none */
     char client[ROSTER_ADDRESS_MAX]; /* "host:port", "" when not known */
-    char *address;                   /* the text behind server.N=; "" when there is none */
+    char *address;                   /* the text behind server.N=; "" when not known */
 };
 
 /* A server that was asked. */
@@ -34,9 +34,9 @@ struct ensemble_view_server {
     bool brief;                    /* by srvr only */
     bool serves;                   /* state is "ok" */
     uint64_t id;                   /* 0: not known */
-    char mode[16];                 /* "" where it is not told */
+    char mode[16];                 /* "": not known */
     char state[ROSTER_TEXT_MAX];   /* "ok", or why it does not serve, or why there is no answer */
-    char warning[ROSTER_TEXT_MAX]; /* of one that serves; "": none */
+    char warning[ROSTER_TEXT_MAX]; /* of a server that serves; "": none */
     char version[48];
     char zxid[24];
     char admin[ROSTER_ADDRESS_MAX]; /* "host:port" of its HTTP port; "" when it has none */
@@ -66,7 +66,7 @@ void ensemble_view_finish(struct ensemble_view *r);
 bool ensemble_view_read(struct ensemble_view_server *s, struct buf *answer, bool brief);
 void ensemble_view_server_finish(struct ensemble_view_server *s);
 
-/* Who knows the members best: the serving leader of the newest term, else whoever answered with the newest term. NULL when
+/* The server that knows the members best: the serving leader of the newest term, else one with the newest term. NULL when
  * nobody answered. */
 const struct ensemble_view_server *ensemble_view_best(const struct ensemble_view *r);
 

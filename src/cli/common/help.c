@@ -24,7 +24,7 @@ static const char DURATION_NOTE[] = "\nA DURATION is a number with its unit: 500
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* Words from text up to its first newline, broken before HELP_WIDTH; the cursor stands at column. */
+/* Words from text up to its first newline, broken before HELP_WIDTH; the cursor is at column. */
 static const char *print_line(FILE *out, const char *text, int indent, int column)
 {
     while (*text != '\0' && *text != '\n') {

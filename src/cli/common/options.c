@@ -37,15 +37,15 @@ static const struct option_row COMMON_ROWS[] = {
 /* How a client proves its identity, and TLS: shown by "conclave help connection" only. */
 static const struct option_row LOGIN_ROWS[] = {
     {"auth", 0, OPTION_SECRET, offsetof(struct common_options, auth), "SCHEME:CREDENTIALS",
-     "Who I am, such as digest:USER:PASSWORD; default $CONCLAVE_AUTH, which may hold several, one "
+     "Credentials, such as digest:USER:PASSWORD; default $CONCLAVE_AUTH, which may hold several, one "
      "per line."},
     {"auth-file", 0, OPTION_STRING, offsetof(struct common_options, auth_file), "FILE",
      "The same from a file, one per line, which no list of processes shows."},
     {"sasl-mechanism", 0, OPTION_STRING, offsetof(struct common_options, sasl_mechanism), "NAME",
-     "SASL: DIGEST-MD5, or GSSAPI, which takes who I am from Kerberos; default "
+     "SASL: DIGEST-MD5, or GSSAPI, which takes the identity from Kerberos; default "
      "$CONCLAVE_SASL_MECHANISM, else DIGEST-MD5 when there is a user."},
     {"sasl-user", 0, OPTION_STRING, offsetof(struct common_options, sasl_user), "USER",
-     "SASL: who I am; default $CONCLAVE_SASL_USER."},
+     "SASL: name of the user; default $CONCLAVE_SASL_USER."},
     {"sasl-password-file", 0, OPTION_STRING, offsetof(struct common_options, sasl_password_file),
      "FILE",
      "SASL: a file whose first line is the password; default $CONCLAVE_SASL_PASSWORD_FILE, else "
@@ -386,7 +386,7 @@ static int operands_check(const struct command_usage *usage, struct operands *op
     }
     if (operands->count > max) {
         return usage_error(usage, "there is an argument too many, \"%s\"%s", operands->words[max],
-                           usage->runs_command ? "; the command to run stands behind \"--\"" : "");
+                           usage->runs_command ? "; put the command to run behind \"--\"" : "");
     }
     return OPTIONS_GO_ON;
 }
@@ -418,7 +418,7 @@ int options_parse(const struct command_usage *usage, int argc, char **argv, void
         }
     }
     if (operands.command != NULL && operands.command[0] == NULL) {
-        return usage_error(usage, "no command stands behind \"--\"");
+        return usage_error(usage, "there is no command behind \"--\"");
     }
     int result = operands_check(usage, &operands);
     if (result == OPTIONS_GO_ON) {

@@ -1,6 +1,6 @@
 /*
  * Options of the commands. Each command has one table; from it come parsing, the text of --help
- * and the errors. Options may stand before and after the operands; "--" ends them. "--name value"
+ * and the errors. Options may come before and after the operands; "--" ends them. "--name value"
  * and "--name=value" are the same; a single option may have a letter ("-r"). What a command does
  * not give keeps the value that the caller put into the target.
  */
@@ -96,7 +96,7 @@ struct command_verb {
 
 struct command_usage {
     const char *name;
-    const char *const *forms; /* NULL-ended: what stands behind the name */
+    const char *const *forms; /* NULL-ended: the words behind the name */
     const char *about; /* paragraphs, a blank line between; after a space lines stay as they are.
                         * --help shows the first one, and the next if its lines stay */
     const struct option_row *rows; /* an own row hides the common one of its name */
@@ -114,7 +114,7 @@ struct operands {
     char **words; /* inside argv, whose order is changed; the verb is the first */
     int count;
     int verb;       /* index in the command's verbs */
-    char **command; /* NULL-ended, NULL when there is none; may be empty no more than that */
+    char **command; /* NULL-ended, never empty; NULL: none */
 };
 
 /* The tables that a command's options are found in, in this order; a table that it lacks is empty. */

@@ -1,7 +1,7 @@
 #include "cli/common/server_query.h"
 
 #include "cli/common/command.h"
-#include "cli/common/connection_security.h"
+#include "cli/common/credentials.h"
 #include "cli/common/values.h"
 #include "net/connector.h"
 
@@ -185,7 +185,7 @@ void server_query_clean(struct buf *answer)
     }
 }
 
-bool server_query_address(const char *text, char *host, size_t size, uint16_t *ret_port)
+bool server_query_address(struct server_query *ask, const char *text)
 {
     const char *colon = strrchr(text, ':');
     bool v6 = text[0] == '[';
@@ -195,8 +195,9 @@ bool server_query_address(const char *text, char *host, size_t size, uint16_t *r
         return false;
     }
     int len = (int)(colon - text) - (v6 ? 2 : 0);
-    *ret_port = (uint16_t)port;
-    return snprintf(host, size, "%.*s", len, text + (v6 ? 1 : 0)) < (int)size;
+    ask->port = (uint16_t)port;
+    return snprintf(ask->host, sizeof ask->host, "%.*s", len, text + (v6 ? 1 : 0)) <
+           (int)sizeof ask->host;
 }
 
 struct all_askings {

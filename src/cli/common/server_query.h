@@ -10,19 +10,20 @@
 #include "base/buf.h"
 #include "cli/common/options.h"
 
-enum { ASK_ANSWER_MAX = 64 << 20, ASK_WHY_MAX = 160 };
+enum { ASK_ANSWER_MAX = 64 << 20, ASK_WHY_MAX = 160, SERVER_QUERY_HOST_MAX = 280 };
 
 struct server_query {
-    const char *host; /* name or numeric address, without brackets; borrowed */
+    char host[SERVER_QUERY_HOST_MAX]; /* name or numeric address, without brackets */
     uint16_t port;
+    size_t index;          /* of the caller: which server this is */
     struct slice question; /* borrowed */
     struct buf answer;     /* made by server_query_all, finished by the caller */
     int error;             /* 0, CONCLAVE_ERESOLVE, _EDISCONNECTED, _ETIMEDOUT, _ETLS, _ENOMEM */
     char why[ASK_WHY_MAX]; /* of an error: what happened */
 };
 
-/* Splits "host:port" or "[v6]:port"; host has room for `size`. False when it is neither. */
-bool server_query_address(const char *text, char *host, size_t size, uint16_t *ret_port);
+/* Sets host and port from "host:port" or "[v6]:port". False when text is neither. */
+bool server_query_address(struct server_query *ask, const char *text);
 
 /* Replaces what would move a terminal's cursor or change its colours: control characters other than tab and newline, and a
  * carriage return before that. */

@@ -29,7 +29,7 @@ const char *signal_text(int number, char buf[24]);
 const char *nearest_name(const char *word, const char *(*next)(size_t index, const void *ctx),
                          const void *ctx);
 
-/* "HOST:PID" of this process, written to buf, which is returned: the name of those that were given none. */
+/* "HOST:PID" of this process, written to buf, which is returned: the default name. */
 enum { HOST_PID_MAX = 160 };
 const char *host_pid_text(char buf[HOST_PID_MAX]);
 

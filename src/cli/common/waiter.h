@@ -1,6 +1,6 @@
 /*
- * Waiting in the main thread for what ends a command: a signal, the end of the input, or a word from another thread.
- * Make it before any thread starts: the signals are blocked in all of them and read here.
+ * Waiting in the main thread for the events that end a command: a signal, the end of the input, or a wake-up by another
+ * thread. Make it before any thread starts: the signals are blocked in all of them and read here.
  */
 #ifndef CLI_COMMON_WAITER_H
 #define CLI_COMMON_WAITER_H

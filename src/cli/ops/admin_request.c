@@ -23,11 +23,10 @@ int admin_request(const char *command, const struct common_options *options, con
                   const char *method, const char *target, const char *authorization,
                   unsigned *ret_status, struct buf *ret_body)
 {
-    char host[256];
-    struct server_query ask = {.host = host};
+    struct server_query ask = {.port = 0};
     struct buf question;
     buf_init(ret_body, 0);
-    if (!server_query_address(address, host, sizeof host, &ask.port)) {
+    if (!server_query_address(&ask, address)) {
         fprintf(stderr, "conclave %s: --admin wants HOST:PORT, not \"%s\"\n", command, address);
         return CLI_EXIT_USAGE;
     }

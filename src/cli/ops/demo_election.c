@@ -1,4 +1,4 @@
-/* The demo's main scene: who leads, after a kill -9 and after a clean stop. */
+/* The demo's main scene: hand-overs of leadership, after a kill -9 and after a clean stop. */
 #include "cli/ops/demo.h"
 
 #include <inttypes.h>

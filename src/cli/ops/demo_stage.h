@@ -29,7 +29,7 @@ struct stage {
     int words[2];                         /* the pipe */
     char line[STAGE_LINE_MAX];
     size_t line_len;
-    /* Why the server serves no more, NULL: it does. */
+    /* Why the server no longer serves; NULL: it does. */
     const char *(*trouble)(struct stage *stage);
 };
 

@@ -121,7 +121,7 @@ static int members_list(const struct members_options *options)
         best != NULL && (best->id == best->leader || strcmp(best->mode, "standalone") == 0);
     int error = 0;
     if (code == 0 && (best == NULL || best->brief)) {
-        fprintf(stderr, "conclave members: no server of ours answers; see \"conclave status\"\n");
+        fprintf(stderr, "conclave members: no Conclave server answers; see \"conclave status\"\n");
         code = CLI_EXIT_UNAVAILABLE;
     } else if (code == 0 && options->common.json) {
         error = members_list_json(best, leads);

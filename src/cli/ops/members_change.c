@@ -125,7 +125,7 @@ static int tell_failure(int error, int64_t timeout_ms)
     return CLI_EXIT_TIMEOUT;
 }
 
-/* Carries it out; progress of `watched` is told. */
+/* Carries it out, and prints the progress of the member `watched` (0: none). */
 static int reconfig_run(const struct members_options *options, struct conclave_client *client,
                         const struct conclave_reconfig *reconfig, uint64_t watched)
 {

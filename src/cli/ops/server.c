@@ -132,7 +132,7 @@ static void server_on_ready(void *ctx, struct server *s)
     }
     putchar('\n');
     if (fflush(stdout) != 0) {
-        /* Whoever waits for the line will not get it; the service itself is not touched by that. */
+        /* A process that waits for the line does not get it; the service itself goes on. */
         fprintf(stderr, "conclave: server: the ready line could not be written to stdout\n");
     }
 }

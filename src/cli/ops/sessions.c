@@ -1,4 +1,4 @@
-/* conclave sessions: who is connected to the ensemble, and where. */
+/* conclave sessions: the sessions of the ensemble, and their servers. */
 #include "base/json.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
@@ -30,7 +30,7 @@ static const struct command_usage USAGE = {
         "\n"
         "  server      id of the server that its client is connected to; 0: of none since\n"
         "              the servers were started\n"
-        "  timeout     after so long without a sign of life it ends\n"
+        "  timeout     session timeout\n"
         "  idle        time since the last sign of life that the leader knows of, to the\n"
         "              tick\n"
         "  ephemerals  nodes that go with it\n"
@@ -176,23 +176,14 @@ static int ask_servers(const struct sessions_options *options, const struct ense
                        const struct ensemble_view_server *best)
 {
     struct server_query *asks = calloc(r->count, sizeof *asks);
-    char(*hosts)[ROSTER_ADDRESS_MAX] = calloc(r->count, sizeof *hosts);
     struct shown_sessions *lists = calloc(r->count, sizeof *lists);
     size_t n = 0;
     size_t first = 0;
-    int code = 0;
-    if (asks == NULL || hosts == NULL || lists == NULL) {
-        free(asks);
-        free(hosts);
-        free(lists);
-        return fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
-    }
-    for (size_t i = 0; i < r->count; i++) {
+    int code = asks == NULL || lists == NULL ? fail(USAGE.name, NULL, CONCLAVE_ENOMEM) : 0;
+    for (size_t i = 0; code == 0 && i < r->count; i++) {
         const struct ensemble_view_server *s = &r->servers[i];
-        if (s->serves &&
-            server_query_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
+        if (s->serves && server_query_address(&asks[n], s->address)) {
             first = s == best ? n : first;
-            asks[n].host = hosts[n];
             asks[n++].question = slice_str("sess");
         }
     }
@@ -222,7 +213,6 @@ static int ask_servers(const struct sessions_options *options, const struct ense
         buf_finish(&asks[i].answer);
     }
     free(asks);
-    free(hosts);
     free(lists);
     return code;
 }
@@ -234,7 +224,7 @@ static int by_words(const struct sessions_options *options)
         ensemble_view_gather(USAGE.name, &options->common, options->common.timeout_ms, &roster);
     const struct ensemble_view_server *best = code == 0 ? ensemble_view_best(&roster) : NULL;
     if (code == 0 && (best == NULL || !best->serves || best->brief)) {
-        fprintf(stderr, "conclave %s: no server of ours serves: see \"conclave status\"\n",
+        fprintf(stderr, "conclave %s: no Conclave server serves; see \"conclave status\"\n",
                 USAGE.name);
         code = CLI_EXIT_UNAVAILABLE;
     } else

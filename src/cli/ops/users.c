@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* explicit_bzero */
 /*
- * conclave users: the file of users who may authenticate by digest (digest.users.file). It holds slow
+ * conclave users: the file of users for authentication by digest (digest.users.file). It holds slow
  * hashes (scrypt), no passwords. The file is replaced as a whole, so a server never reads half of it.
  */
 #include "cli/common/connection.h"
@@ -28,7 +28,7 @@ static const struct command_usage USAGE = {
     .forms = (const char *const[]){"add FILE NAME [--password-file FILE]", "remove FILE NAME",
                                    "list FILE", NULL},
     .about =
-        "Keeps the file of the users who may authenticate by digest: digest.users.file of "
+        "Edits the file of users for authentication by digest: digest.users.file of "
         "conclave server. add creates the file if it does not exist, and replaces the password of "
         "a user that the file has already. It asks for the password at the terminal, or reads it "
         "from the first line of the standard input, or of --password-file.\n\n"

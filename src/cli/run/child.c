@@ -180,7 +180,7 @@ int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd)
     if (pid < 0) {
         return CONCLAVE_EIO;
     }
-    /* Both do it: whoever comes first. Refused once the child was executed, having done it itself. */
+    /* The child does it, too; the first one counts. Refused once the child was executed. */
     setpgid(pid, pid);
     *ret_pid = pid;
     *ret_exec_fd = fds[0];

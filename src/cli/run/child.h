@@ -32,9 +32,9 @@ struct child_term {
 
 struct child_spec;
 
-/* What is run, the same for each term; lives as long as whoever runs it. */
+/* What is run, the same for each term. Borrowed. */
 struct child_program {
-    const char *command; /* of ours, for messages: "elect" */
+    const char *command; /* of conclave, for messages: "elect" */
     char *const *argv;
     /* Its own variables, "NAME=value" with a NUL behind each, CHILD_VARIABLES_MAX at most. */
     void (*variables)(const struct child_spec *spec, struct buf *out);

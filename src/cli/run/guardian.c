@@ -16,7 +16,7 @@
 
 enum { HELP_SLACK_NS = 50 * 1000000 }; /* that it has to do its work before we help */
 
-/* The guardian process. Signals meant for the wrapper's group, or for the terminal's, are not for it. */
+/* The guardian process. It ignores signals to the process groups of the wrapper and of the terminal. */
 static _Noreturn void guardian_process(const struct supervisor_spec *spec, int fd)
 {
     sigset_t all;

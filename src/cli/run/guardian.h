@@ -2,12 +2,12 @@
  * The wrapper's side of the supervisor: starts it, in a process of its own or in a thread, and passes packets.
  *
  * The guardian process is forked before the client's threads exist, and it is the guardian, not the wrapper, that
- * forks the child. So the one that must kill in time has a single thread and memory that is locked, is no part of the
- * wrapper's process group, waits for nothing but the clock, and is the child's parent: it learns of its end without
- * delay, its number cannot be taken by another meanwhile, its orphans are given to it (subreaper), and should the
- * guardian itself be killed, the kernel kills the child (PR_SET_PDEATHSIG). A wrapper that was stopped or killed is
- * needed for nothing of this. Limit: what leaves the child's process group and outlives the guardian's own violent
- * end escapes.
+ * forks the child. So the process that must kill in time has a single thread and locked memory, has a process group
+ * of its own, waits for nothing but the clock, and is the child's parent: it learns of the child's end without delay,
+ * no other process can get the child's number meanwhile, it becomes the parent of orphans (subreaper), and if the
+ * guardian itself is killed, the kernel kills the child (PR_SET_PDEATHSIG). All this works without the wrapper, which
+ * may be stopped or dead. Limit: a process that has left the child's process group survives when the guardian is
+ * killed.
  */
 #ifndef CLI_RUN_GUARDIAN_H
 #define CLI_RUN_GUARDIAN_H

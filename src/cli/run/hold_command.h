@@ -1,9 +1,9 @@
 /*
- * Having something for a time, and running a command meanwhile: what `conclave elect`, `lock` and `semaphore` share.
- * They differ in what they hold (struct hold_kind).
+ * Holding something for a time, and running a command meanwhile: shared by `conclave elect`, `lock`, `semaphore` and
+ * `switch`. They differ in what they hold (struct hold_kind).
  *
- * hold_options.c (arguments), hold_run.c (phases), hold_events.c (what the library's threads tell), hold_child.c (the
- * child, by way of the guardian). All of it belongs to the main thread, but for what `lock` guards.
+ * hold_options.c (arguments), hold_run.c (phases), hold_events.c (reports of the library's threads), hold_child.c (the
+ * child, by way of the guardian). All of it belongs to the main thread, except what `lock` guards.
  */
 #ifndef CLI_RUN_HOLD_COMMAND_H
 #define CLI_RUN_HOLD_COMMAND_H
@@ -35,7 +35,7 @@ struct hold_kind {
     void (*destroy)(void *holding); /* after that */
     int64_t (*lease_until_ns)(const void *holding);
     void (*node)(const void *holding, char *buf, size_t len);
-    int (*ack)(void *holding); /* the command is ready; NULL: nobody is told */
+    int (*ack)(void *holding); /* announces that the command is ready; NULL: not announced */
     /* It failed: says why, as fail does. NULL: fail itself. */
     int (*tell_failure)(const struct hold *r, int error);
     /* Before the recipes go, after destroy: ends what start made beside the handle. False: it cannot be
@@ -82,11 +82,11 @@ struct hold_options {
 extern const struct option_row HOLD_ROWS[];
 extern const struct option_row NAMING_ROWS[];
 
-enum { HOLD_ANSWER_TIMEOUT_MS = 5000 }; /* of those that only look */
+enum { HOLD_ANSWER_TIMEOUT_MS = 5000 }; /* without taking part */
 
 enum hold_phase { HOLD_CONNECTING, HOLD_WAITING, HOLD_HELD, HOLD_LEAVING, HOLD_BACKOFF, HOLD_DONE };
 
-/* What the library's threads have told. */
+/* What the library's threads have reported. */
 struct hold_news {
     bool connected;
     bool auth_failed;
@@ -148,7 +148,7 @@ int hold_options_finish(struct hold_options *options, const struct command_usage
                         const struct hold_kind *kind, const void *own,
                         const struct operands *operands);
 
-/* --timeout, or the default of those that only look. */
+/* --timeout, or the default without taking part. */
 int64_t hold_answer_ms(const struct hold_options *options);
 
 /* Looks without taking part: connects and calls `look`, whose exit code it returns, or that of an error that was told. */

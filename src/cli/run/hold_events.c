@@ -1,7 +1,7 @@
 /*
- * What the library's threads tell the main thread: kept under the lock, then it is woken. Only
- * hold_revoked does more: it stops the child through the guardian and returns when nothing of the
- * child is left, because our node is removed, and so the next one let in, when it has returned.
+ * What the library's threads report: kept under the lock, then the main thread is woken. Only hold_revoked does more: it
+ * stops the child through the guardian and returns when nothing of the child is left, because the library then removes
+ * our node and lets the next contender in.
  */
 #include "cli/run/hold_command.h"
 

@@ -194,7 +194,7 @@ static void queue_up(struct hold *r)
     r->deadline_ms = r->granted_by_ms;
 }
 
-/* Node and token for whoever started us, and uses it through us. */
+/* Prints node and token for the parent process, for which we hold it. */
 static void hold_begin(struct hold *r)
 {
     const struct hold_options *o = r->options;
@@ -291,7 +291,7 @@ static void closed_outcome(struct hold *r, int why)
 static void step_leaving(struct hold *r, const struct hold_news *news)
 {
     if (r->options->lasting && news->granted) {
-        hold_term_over(r); /* it began while we were leaving: whoever ends it waits for us */
+        hold_term_over(r); /* it began while we were leaving: hold_revoked waits for us */
     }
     if (!news->closed && hold_run_now_ms() < r->deadline_ms) {
         return;
@@ -504,7 +504,7 @@ static int client_begin(struct hold *r)
     return error == 0 ? 0 : fail(r->options->usage->name, NULL, error);
 }
 
-/* How long the first connection may take: whoever waits only 5s in all does not wait 30s for a server. */
+/* Limit of the first connection: with a --timeout of 5s nobody waits 30s for a server. */
 static int64_t connect_limit_ms(const struct hold_options *options)
 {
     int64_t timeout = options->common.timeout_ms;

@@ -64,7 +64,7 @@ struct shell {
     int exit_code; /* of the first line that failed */
 };
 
-/* --- what the shell has itself ----------------------------------------------------------------- */
+/* --- built-in commands ----------------------------------------------------------------- */
 
 static int shell_help(struct shell *shell, int argc, char **argv);
 static int shell_auth(struct shell *shell, int argc, char **argv);
@@ -77,7 +77,7 @@ static const struct {
     int (*run)(struct shell *shell, int argc, char **argv);
     int words_max; /* behind the name */
 } BUILTINS[] = {
-    {"auth", "SCHEME:CREDENTIALS: who I am, from now on.", shell_auth, 2},
+    {"auth", "SCHEME:CREDENTIALS: add credentials to the session.", shell_auth, 2},
     {"ephemerals", "[PREFIX]: the ephemeral nodes of this session.", shell_ephemerals, 1},
     {"help", "[COMMAND]: this list, or all about one command.", shell_help, 1},
     {"exit", "End the shell, and its session.", shell_exit, 0},
@@ -87,7 +87,7 @@ enum { BUILTIN_COUNT = sizeof BUILTINS / sizeof BUILTINS[0], ALIAS_WORDS = 2 };
 /* Names of ZooKeeper's shell. */
 static const struct {
     const char *name;
-    char *words[ALIAS_WORDS]; /* that stand for it */
+    char *words[ALIAS_WORDS]; /* that replace it */
 } ALIASES[] = {
     {"delete", {"rm", NULL}},       {"deleteall", {"rm", "--recursive"}},
     {"rmr", {"rm", "--recursive"}}, {"getAcl", {"acl", "get"}},
@@ -127,7 +127,7 @@ static int shell_help(struct shell *shell, int argc, char **argv)
     return 0;
 }
 
-/* Also in the two words that ZooKeeper's shell wants. */
+/* Also as two words, as in ZooKeeper's shell. */
 static int shell_auth(struct shell *shell, int argc, char **argv)
 {
     char *line = NULL;
@@ -139,7 +139,7 @@ static int shell_auth(struct shell *shell, int argc, char **argv)
     }
     int code = len == 0 ? shell_error("auth", "wants SCHEME:CREDENTIALS")
                         : credentials_add_text(USAGE.name, "auth", line, shell->client);
-    /* Lines that get a connection of their own are to have them as well. */
+    /* Lines with a connection of their own use them, too. */
     char *all = NULL;
     if (code == 0 && asprintf(&all, "%s%s\n", shell->base.auths, line) >= 0) {
         explicit_bzero(shell->base.auths, strlen(shell->base.auths));
@@ -285,7 +285,7 @@ static void run_line(struct shell *shell, const char *line)
     }
     shell->exit_code = shell->exit_code == 0 ? code : shell->exit_code;
     shell->ended = shell->ended || (code != 0 && shell->options->stop);
-    /* Asked to end: what goes on until a signal passes the wish on. */
+    /* A signal that ended a command of the line ends the shell, too. */
     int number = code > 128 ? code - 128 : 0;
     if (number == SIGTERM || number == SIGHUP || number == SIGQUIT) {
         shell->exit_code = code;
@@ -302,7 +302,7 @@ static void on_interrupt(int number)
 static int run_terminal(struct shell *shell)
 {
     struct shell_edit *edit;
-    /* Ctrl-C is for the command that runs; one that does not care for it has a time limit. */
+    /* Ctrl-C is for the running command; commands that ignore it have a time limit. */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     int error = shell_edit_create(shell->client, shell_name, &edit);

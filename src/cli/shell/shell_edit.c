@@ -29,7 +29,7 @@ struct shell_edit {
 
 /* --- completion -------------------------------------------------------------------------------- */
 
-/* What may stand for the word: whole words, on the heap. */
+/* Completions of a word: whole words, on the heap. */
 struct choices {
     char **items;
     size_t count;

@@ -28,7 +28,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* What stands behind a backslash. */
+/* The character behind a backslash. */
 static void scan_escape(struct scan *s)
 {
     char c = *s->at++;
@@ -38,7 +38,7 @@ static void scan_escape(struct scan *s)
     }
     int high = s->quote == '"' && c == 'x' && s->end - s->at >= 2 ? hex_digit(s->at[0]) : -1;
     int low = high >= 0 ? hex_digit(s->at[1]) : -1;
-    /* A NUL would end the word for whoever reads it as a string. */
+    /* A NUL would end the word, which is a string. */
     if (low >= 0 && (high | low) != 0) {
         *s->out++ = (char)(high * 16 + low);
         s->at += 2;

@@ -48,13 +48,13 @@ void member_description_read(const void *data, size_t len, struct member_descrip
 /* --- a request to step down --- */
 
 struct cede_request {
-    int64_t token; /* of the active one that is meant */
+    int64_t token; /* of the active member */
     int64_t stay_out_ms;
 };
 
 void request_write(struct buf *out, const struct cede_request *request);
 
-/* False when it is none. */
+/* False when it is no request. */
 bool request_read(const void *data, size_t len, struct cede_request *ret);
 
 #endif

@@ -134,7 +134,7 @@ static int switch_check(const struct switch_options *o)
          "give one of --list, --cede and --override"},
         {asks(o) && (h->command != NULL || hooks), "--list, --cede and --override run no command"},
         {runs && h->command == NULL && !both,
-         "a command stands behind \"--\", or give --on-active and --on-standby"},
+         "give a command behind \"--\", or --on-active and --on-standby"},
         {runs && h->command != NULL && hooks, "give a command, or --on-active and --on-standby"},
         {runs && hooks && (h->ready_fd || h->forever),
          "--ready-fd and --forever want a command behind \"--\""},

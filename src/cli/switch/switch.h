@@ -45,7 +45,7 @@ void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group);
 
 /* --- switch_output.c ---------------------------------------------------------------------- */
 
-/* A line each on stdout, or an object with --json; any thread. What cannot be written is told once, on stderr. */
+/* A line each on stdout, or an object with --json; any thread. A failure to write is printed once, on stderr. */
 void switch_tell_state(const struct switch_options *o, enum conclave_elector_state state,
                        int64_t token, const char *reason);
 void switch_tell_ready(const struct switch_options *o, int64_t token);

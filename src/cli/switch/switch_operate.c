@@ -225,7 +225,7 @@ int switch_override(const struct switch_options *options)
  * and ends with this process. The outcome is read from the elector's nodes, and not from the member's answer. */
 
 struct ceding {
-    int64_t token; /* of the one that is asked */
+    int64_t token; /* of the member that is asked to step down */
     char id[CARD_NAME_MAX];
     bool stepped_down;
 };

@@ -4,7 +4,7 @@
  * hold_run (hold_command.h) runs the command while the elector says so. This file has the rest: the elector's callbacks,
  * fencing, hooks, health, the member's node in <dir>/members, and requests to step down.
  *
- * Threads: the elector's and the groups' callbacks (one thread), the one that fences, the monitor of
+ * Threads: the elector's and the groups' callbacks (one thread), the fencing thread, the monitor of
  * health, the main one. `lock` guards what they share; while it is held the library may be called, as no
  * callback runs under the library's own lock.
  */
@@ -52,7 +52,7 @@ void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group)
 
 /* --- the card ------------------------------------------------------------------------- */
 
-/* lock held. Without memory the old one stands until the next change. */
+/* lock held. Without memory the old text stays until the next change. */
 static void card_publish(struct switching *s)
 {
     struct buf text;
@@ -85,7 +85,7 @@ static void ready(struct switching *s, int64_t token)
 
 /* --- requests to step down ---------------------------------------------------------------- */
 
-/* Does what was asked, if it is this term that is meant. lock held. */
+/* Carries out requests for this term. lock held. */
 static void requests_consider(struct switching *s)
 {
     for (size_t i = 0; i < s->asked_count; i++) {
@@ -174,7 +174,7 @@ static bool still_active(void *ctx)
     return conclave_elector_is_active(ctx);
 }
 
-/* Runs a hook; 0 when it ended well. elector: broken off when that is active no more; NULL: not. */
+/* Runs a hook; 0 when it ended well. elector: the hook is broken off when it is no longer active; NULL: never. */
 static int hook_run(struct switching *s, const char *command, const char *role, int64_t token,
                     const char *why, int64_t timeout_ms, struct conclave_elector *elector)
 {
@@ -229,7 +229,7 @@ static void on_state(struct conclave_elector *elector, enum conclave_elector_sta
     if (state != CONCLAVE_ELECTOR_FENCING) {
         (void)eventfd_write(s->fence_stop_fd, 1);
     }
-    if (state != CONCLAVE_ELECTOR_ACTIVE) { /* that is told by activate, with the token */
+    if (state != CONCLAVE_ELECTOR_ACTIVE) { /* activate prints that, with the token */
         state_set(s, state, 0, reason);
     }
 }
@@ -455,7 +455,7 @@ static int ack(void *holding)
 
 const struct hold_kind SWITCHING = {
     .role = "active",
-    .lost = "active no more",
+    .lost = "no longer active",
     .withdrawn = "it has left",
     .late = "not active",
     .see = "who is active",

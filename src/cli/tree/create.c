@@ -146,7 +146,7 @@ static void session_changed(struct conclave_client *client, enum conclave_state 
     }
 }
 
-/* Connects, creates, and keeps an ephemeral node until it is told to end or the session ends. */
+/* Connects, creates, and keeps an ephemeral node until a signal comes or the session or the input ends. */
 static int create_session(const struct create_options *options, const char *path,
                           const struct buf *data)
 {

@@ -40,7 +40,7 @@ static int get_print(struct record *r, const struct conclave_reply *reply)
     }
     bool written = len == 0 || fwrite(reply->data, 1, len, stdout) == len;
     if (written && len > 0 && ((const char *)reply->data)[len - 1] != '\n' && isatty(1) == 1) {
-        written = putchar('\n') != EOF; /* so that a prompt does not stand behind the data */
+        written = putchar('\n') != EOF; /* so that the prompt begins a line */
     }
     return written ? 0 : CONCLAVE_EIO;
 }
