@@ -200,7 +200,7 @@ void branch_free(char **paths, size_t count)
     free(paths);
 }
 
-int fenced_call(struct conclave_client *client, const char *fenced_by, const struct conclave_op *op,
+int call_fenced(struct conclave_client *client, const char *fenced_by, const struct conclave_op *op,
                 struct conclave_reply **ret_reply, const struct conclave_reply **ret_result)
 {
     *ret_reply = NULL;

@@ -41,10 +41,10 @@ void branch_free(char **paths, size_t count);
 
 /* Sends a write, together with a check that fenced_by (NULL: none) exists. *ret_reply is to be freed; *ret_result, in
  * it, is the answer to op, or NULL. CONCLAVE_EFENCED: fenced_by is gone, and nothing was written. */
-int fenced_call(struct conclave_client *client, const char *fenced_by, const struct conclave_op *op,
+int call_fenced(struct conclave_client *client, const char *fenced_by, const struct conclave_op *op,
                 struct conclave_reply **ret_reply, const struct conclave_reply **ret_result);
 
-/* As fail, for the error of a fenced_call. */
+/* As fail, for the error of a call_fenced. */
 int fail_write(const char *command, const char *path, const char *fenced_by, int error);
 
 #endif

@@ -64,7 +64,7 @@ static int create_parents(struct conclave_client *client, const char *path,
         const struct conclave_reply *result;
         op.acl = options->acl.entries;
         op.acl_count = options->acl.count;
-        int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
+        int error = call_fenced(client, options->fenced_by, &op, &reply, &result);
         conclave_reply_free(reply);
         if (error != 0 && error != CONCLAVE_NODE_EXISTS) {
             return error;
@@ -129,7 +129,7 @@ static int create_run(struct conclave_client *client, const struct create_option
     if (error == 0 && options->parents) {
         error = create_parents(client, path, options, failed);
     }
-    error = error == 0 ? fenced_call(client, options->fenced_by, &op, &reply, &result) : error;
+    error = error == 0 ? call_fenced(client, options->fenced_by, &op, &reply, &result) : error;
     if (error == 0 && result != NULL) {
         error = create_print(result->path, options->common.json);
     }

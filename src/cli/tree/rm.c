@@ -44,7 +44,7 @@ static int remove_one(struct conclave_client *client, const char *path,
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, path, (int32_t)options->version);
     struct conclave_reply *reply;
     const struct conclave_reply *result;
-    int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
+    int error = call_fenced(client, options->fenced_by, &op, &reply, &result);
     conclave_reply_free(reply);
     *removed += error == 0;
     return error;

@@ -60,7 +60,7 @@ static int set_run(struct conclave_client *client, const void *target,
     struct conclave_op op = conclave_op_set(path, data.data, data.len, (int32_t)options->version);
     struct conclave_reply *reply;
     const struct conclave_reply *result;
-    int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
+    int error = call_fenced(client, options->fenced_by, &op, &reply, &result);
     if (error == 0 && result != NULL && options->common.json) {
         struct record r;
         record_begin(&r, true);
