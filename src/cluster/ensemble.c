@@ -84,7 +84,7 @@ void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
         .stats = {.proposal_last = -1, .proposal_min = -1, .proposal_max = -1},
     };
     list_init(&e->unapplied);
-    session_reports_init(e);
+    session_reports_begin_life(e);
 }
 
 void ensemble_finish(struct ensemble *e)

@@ -236,7 +236,7 @@ static int on_restore(void *ctx, struct slice snapshot)
     struct replica *n = ctx;
     int rc = ensemble_restore(&n->ensemble, snapshot);
     if (rc == 0) {
-        snapshot_schedule_restored(&n->snapshots);
+        n->snapshots.begun.zxid = state_zxid(n->service->state);
         grow(n);
     }
     return rc;
@@ -853,7 +853,7 @@ bool replica_leads_others(const struct replica *n)
 
 bool replica_resign(struct replica *n)
 {
-    snapshot_schedule_end(&n->snapshots);
+    n->snapshots.at = UINT64_MAX; /* begins no more snapshots */
     return replica_leads_others(n) && replication_transfer(n->log, 0) == 0;
 }
 

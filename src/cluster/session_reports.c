@@ -30,17 +30,12 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void begin_life(struct ensemble *e)
+void session_reports_begin_life(struct ensemble *e)
 {
     struct session_reports *r = &e->reports;
     random_bytes(&r->life, sizeof r->life);
     r->generation = e->service->generation;
     r->born_ms = now_ms(e);
-}
-
-void session_reports_init(struct ensemble *e)
-{
-    begin_life(e);
 }
 
 void session_reports_finish(struct ensemble *e)
@@ -88,7 +83,7 @@ static void send_report(struct ensemble *e)
     struct composing composing = {&message, now_ms(e)};
     assert(e->leader != 0 && e->role != REPLICATION_LEADER);
     if (r->generation != e->service->generation) {
-        begin_life(e); /* a replaced state has a new record of sessions */
+        session_reports_begin_life(e); /* a replaced state has a new record of sessions */
     }
     ensemble_message_begin(&message, ENSEMBLE_REPORT);
     buf_append_i64(&message, (int64_t)r->life);

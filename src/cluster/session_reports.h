@@ -100,7 +100,7 @@ struct session_reports {
     size_t cap_reporters;
 };
 
-void session_reports_init(struct ensemble *e);
+void session_reports_begin_life(struct ensemble *e);
 void session_reports_finish(struct ensemble *e);
 
 /* The leader changed or became unknown; this server may be the leader. */

@@ -42,16 +42,6 @@ void snapshot_schedule_applied(struct snapshot_schedule *s, uint64_t generation)
     }
 }
 
-void snapshot_schedule_restored(struct snapshot_schedule *s)
-{
-    s->begun.zxid = state_zxid(s->service->state);
-}
-
-void snapshot_schedule_end(struct snapshot_schedule *s)
-{
-    s->at = UINT64_MAX;
-}
-
 int snapshot_schedule_begin(struct snapshot_schedule *s)
 {
     struct replication_stats stats;

@@ -32,12 +32,6 @@ void snapshot_schedule_opened(struct snapshot_schedule *s, struct replication *l
 /* An entry was applied; `generation` is the service's value before it. */
 void snapshot_schedule_applied(struct snapshot_schedule *s, uint64_t generation);
 
-/* The state was replaced by a snapshot. */
-void snapshot_schedule_restored(struct snapshot_schedule *s);
-
-/* Begins no more snapshots. */
-void snapshot_schedule_end(struct snapshot_schedule *s);
-
 /* The log's callbacks. */
 int snapshot_schedule_begin(struct snapshot_schedule *s) CONCLAVE_MUST_USE;
 int snapshot_schedule_step(struct snapshot_schedule *s, size_t max_bytes,

@@ -62,8 +62,3 @@ void confirmation_ask(struct service *s, struct confirmation *c, void (*fn)(void
     c->group = st->group;
     list_push_back(&st->waiting, &c->link);
 }
-
-void confirmation_drop(struct confirmation *c)
-{
-    list_remove(&c->link);
-}

@@ -28,8 +28,8 @@ struct confirmation {
 };
 
 /* Calls fn when everything is applied that was acknowledged before this call: at once on a standalone server, never
- * without a quorum. The struct must live until then or until confirmation_drop. */
+ * without a quorum. The struct must live until then, or until the owner takes its
+ * link out of the list. */
 void confirmation_ask(struct service *s, struct confirmation *c, void (*fn)(void *ctx), void *ctx);
-void confirmation_drop(struct confirmation *c);
 
 #endif

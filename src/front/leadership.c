@@ -17,12 +17,6 @@ void leadership_init(struct leadership *s)
     buf_init(&s->own, 0);
 }
 
-void leadership_finish(struct leadership *s)
-{
-    assert(list_empty(&s->confirming) && list_empty(&s->held));
-    buf_finish(&s->own);
-}
-
 /* Leading */
 
 struct timeout_context {
@@ -44,7 +38,7 @@ int leadership_full_timeouts(struct service *s, int64_t now_ms)
 {
     struct timeout_context t = {.service = s, .now_ms = now_ms};
     state_session_each(s->state, full_timeout, &t);
-    ttl_collector_begin(&s->collector, now_ms);
+    s->collector.look_at = now_ms + s->collector.options.interval_ms;
     return t.rc;
 }
 

@@ -51,7 +51,6 @@ struct leadership {
 
 /* Begins as a standalone server. */
 void leadership_init(struct leadership *s);
-void leadership_finish(struct leadership *s);
 
 /* Gives every session its full timeout from now, and restarts the collector. 0 or CONCLAVE_ENOMEM. */
 int leadership_full_timeouts(struct service *s, int64_t now_ms) CONCLAVE_MUST_USE;

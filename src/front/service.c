@@ -104,9 +104,9 @@ void service_finish(struct service *s)
     assert(map_count(&s->by_session) == 0 && list_empty(&s->dirty) && list_empty(&s->throttled));
     assert(list_empty(&s->handshaking));
     pipeline_finish(&s->pipeline);
-    leadership_finish(&s->standing);
+    buf_finish(&s->standing.own);
     effects_finish(&s->effects);
-    ttl_collector_finish(&s->collector);
+    buf_finish(&s->collector.found);
     map_finish(&s->by_session);
     client_addresses_finish(&s->addresses);
     rates_finish(&s->auth_failures);

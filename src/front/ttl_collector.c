@@ -25,16 +25,6 @@ void ttl_collector_init(struct ttl_collector *c, const struct ttl_collector_opti
     buf_init(&c->found, 0);
 }
 
-void ttl_collector_finish(struct ttl_collector *c)
-{
-    buf_finish(&c->found);
-}
-
-void ttl_collector_begin(struct ttl_collector *c, int64_t now_ms)
-{
-    c->look_at = now_ms + c->options.interval_ms;
-}
-
 /* If memory is short, the next search finds the node again. */
 static void collector_keep(void *ctx, const struct spent *spent)
 {

@@ -22,7 +22,7 @@ struct ttl_collector_options ttl_collector_options_default(void);
 
 struct ttl_collector {
     struct ttl_collector_options options;
-    /* when the next search begins, monotonic ms; INT64_MAX before ttl_collector_begin */
+    /* when the next search begins, monotonic ms; INT64_MAX: never */
     int64_t look_at;
     int64_t propose_at; /* when the next deletions may be proposed */
     size_t left;        /* nodes that this search has not reached */
@@ -32,10 +32,6 @@ struct ttl_collector {
 };
 
 void ttl_collector_init(struct ttl_collector *c, const struct ttl_collector_options *options);
-void ttl_collector_finish(struct ttl_collector *c);
-
-/* The first search begins one interval from now. */
-void ttl_collector_begin(struct ttl_collector *c, int64_t now_ms);
 
 /* Proposes one deletion: the body of a DELETE_CONTAINER command, borrowed. False: it failed and is tried again
  * later. */

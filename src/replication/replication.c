@@ -192,7 +192,7 @@ void replication_link(struct replication *r, uint64_t peer, bool up)
 {
     if (r->error == 0 && r->stage == LOG_RUNNING) {
         send_queue_link(r, peer, up);
-        snapshot_install_link(r, peer, up);
+        snapshot_sender_link(&r->install.sender, peer, up);
         if (up) {
             skip_entry_link(r, peer);
         }
@@ -298,7 +298,7 @@ int64_t replication_deadline(const struct replication *r)
         return INT64_MAX;
     }
     int64_t engine = engine_next_timeout_ms(r->engine);
-    int64_t install = snapshot_install_deadline(r);
+    int64_t install = snapshot_sender_deadline(&r->install.sender);
     int64_t read = read_index_deadline(r);
     int64_t skip = skip_entry_deadline(r);
     int64_t first = engine < install ? engine : install;
@@ -373,7 +373,7 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
     r->close_ctx = ctx;
     atomic_store(&r->stop, true);
     snapshot_task_cancel(r);
-    snapshot_install_close(r);
+    snapshot_sender_stop(&r->install.sender);
     append_flush(r);
     if (!r->applying) {
         advance_close(r);

@@ -99,16 +99,6 @@ void snapshot_install_send(struct replication *r, const struct engine_message *i
     snapshot_sender_begin(&r->install.sender, install);
 }
 
-void snapshot_install_link(struct replication *r, uint64_t peer, bool up)
-{
-    snapshot_sender_link(&r->install.sender, peer, up);
-}
-
-int64_t snapshot_install_deadline(const struct replication *r)
-{
-    return snapshot_sender_deadline(&r->install.sender);
-}
-
 void snapshot_install_tick(struct replication *r)
 {
     struct snapshot_sender *s = &r->install.sender;
@@ -121,11 +111,6 @@ void snapshot_install_tick(struct replication *r)
     if (s->damaged != 0 && s->damaged == r->snapshot_index) {
         replication_snapshot(r); /* members that are behind need a good one */
     }
-}
-
-void snapshot_install_close(struct replication *r)
-{
-    snapshot_sender_stop(&r->install.sender);
 }
 
 /* --- receiving ------------------------------------------------------------------------------------ */

@@ -38,10 +38,7 @@ void snapshot_install_init(struct replication *r);
 void snapshot_install_finish(struct replication *r);
 void snapshot_install_send(struct replication *r, const struct engine_message *install);
 int snapshot_install_receive(struct replication *r, uint64_t from, const struct log_message *m);
-void snapshot_install_link(struct replication *r, uint64_t peer, bool up);
 void snapshot_install_turn(struct replication *r);
-void snapshot_install_close(struct replication *r);
-int64_t snapshot_install_deadline(const struct replication *r);
 void snapshot_install_tick(struct replication *r);
 
 #endif

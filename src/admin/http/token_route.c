@@ -108,7 +108,7 @@ static void question_end(struct token_question *q, struct http_response *respons
     struct tokens *t = q->tokens;
     http_answer(q->exchange, response_take);
     list_remove(&q->link);
-    confirmation_drop(&q->confirmation);
+    list_remove(&q->confirmation.link);
     free(q);
     if (list_empty(&t->waiting)) {
         (void)uv_timer_stop(&t->timer);
