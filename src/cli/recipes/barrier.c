@@ -9,6 +9,7 @@
 
 #include <conclave/barrier.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,7 @@ struct barrier_wait {
 
 static void barrier_answer(struct barrier_wait *w, int error)
 {
+    assert(!atomic_load(&w->answered)); /* each call has one answer */
     atomic_store(&w->error, error);
     atomic_store(&w->answered, true);
     waiter_wake(&w->waiter);
@@ -122,6 +124,7 @@ static void on_double_lost(struct conclave_double_barrier *barrier, int why, voi
 static int barrier_await(struct barrier_wait *w, int error, struct conclave_barrier *plain,
                          struct conclave_double_barrier *both)
 {
+    assert((plain == NULL) != (both == NULL));
     while (error == 0 && !atomic_load(&w->answered)) {
         if (waiter_wait(&w->waiter, -1, -1, &w->signal) == WAITER_SIGNAL) {
             if (plain != NULL) {

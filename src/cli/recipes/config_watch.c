@@ -6,6 +6,7 @@
 #include "cli/common/data_input.h"
 #include "cli/run/run_command.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -139,6 +140,7 @@ static int run_for(struct config_watching *w, const struct conclave_config_state
     if (run_command_start(CONFIG_USAGE.name, w->argv, more, &pid) != 0) {
         return CONCLAVE_EIO;
     }
+    assert(atomic_load(&w->child) == 0); /* one state after the other */
     atomic_store(&w->child, pid);
     int code = run_command_wait(pid);
     atomic_store(&w->child, 0);

@@ -6,6 +6,7 @@
 
 #include <conclave/group.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -195,6 +196,7 @@ static int group_watch(struct group_call *w, struct conclave_recipes *recipes)
 
 static int membership_lost(struct group_call *w)
 {
+    assert(waiter_error(&w->waiter) != 0);
     (void)fail(USAGE.name, w->path, waiter_error(&w->waiter));
     return CLI_EXIT_LOST;
 }

@@ -6,6 +6,7 @@
 
 #include <conclave/error.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -38,6 +39,7 @@ static void on_lost(struct conclave_queue *queue, struct conclave_item *item, vo
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
     struct taking *t = ctx;
+    assert(!atomic_load(&t->answered) && (error == 0) == (item != NULL));
     t->item = item;
     atomic_store(&t->error, error);
     atomic_store(&t->answered, true);

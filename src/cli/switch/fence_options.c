@@ -1,5 +1,6 @@
 #include "cli/switch/fence_options.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define FIELD(name) offsetof(struct fence_options, name)
@@ -32,6 +33,8 @@ static enum fence_kind kind_of(const char *option)
 
 int fence_options_finish(const struct command_usage *usage, struct fence_options *options)
 {
+    assert(options->ssh.count <= OPTION_LIST_MAX && options->host.count <= OPTION_LIST_MAX);
+    assert(options->given.count <= OPTION_LIST_MAX);
     for (size_t i = 0; i < options->ssh.count; i++) {
         options->ssh_options[i] = options->ssh.items[i].text;
         if (strchr(options->ssh_options[i], '=') == NULL) {

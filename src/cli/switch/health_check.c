@@ -2,6 +2,7 @@
 
 #include "fencing/child_process.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@ enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 void health_take(struct health_track *track, const struct health_rules *rules,
                  enum conclave_health found)
 {
+    assert(rules->failures >= 1 && rules->successes >= 1);
     bool well = track->state == CONCLAVE_HEALTH_HEALTHY;
     bool found_well = found == CONCLAVE_HEALTH_HEALTHY;
     if (track->state == CONCLAVE_HEALTH_INITIALIZING && found_well) {
@@ -26,6 +28,10 @@ void health_take(struct health_track *track, const struct health_rules *rules,
     } else if (++track->in_a_row >= (well ? rules->failures : rules->successes)) {
         *track = (struct health_track){found, 0};
     }
+    /* A row that is long enough has changed the state. */
+    bool failed =
+        track->state != CONCLAVE_HEALTH_HEALTHY && track->state != CONCLAVE_HEALTH_INITIALIZING;
+    assert(track->in_a_row < (failed ? rules->successes : rules->failures));
 }
 
 enum conclave_health health_of_end(int error, int code)

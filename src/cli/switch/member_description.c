@@ -3,6 +3,7 @@
 
 #include "cli/common/values.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -77,12 +78,14 @@ static void write_text(struct buf *out, unsigned field, const char *text)
 
 static void write_number(struct buf *out, unsigned field, int value)
 {
+    assert(value >= 0);
     write_varint(out, field << 3 | WIRE_VARINT);
     write_varint(out, (uint64_t)value);
 }
 
 void address_write(struct buf *out, enum conclave_elector_layout layout, const struct address *a)
 {
+    assert(a->port >= 0 && a->port <= PORT_MAX);
     if (layout == CONCLAVE_ELECTOR_LAYOUT_NATIVE) {
         buf_printf(out, "host=%s\nport=%d\n\n", a->host, a->port);
         buf_append_slice(out, a->data);
@@ -158,6 +161,7 @@ void address_read(const void *data, size_t len, struct address *ret)
 
 void member_description_write(struct buf *out, const struct member_description *card)
 {
+    assert(card->token != 0 || !card->ready); /* only a term can be ready */
     buf_printf(out, "state=%s\nhealth=%s\ntoken=%" PRId64 "\nready=%d\nhost=%s\nport=%d\n",
                card->state, card->health, card->token, card->ready ? 1 : 0, card->host, card->port);
 }
@@ -177,6 +181,7 @@ void member_description_read(const void *data, size_t len, struct member_descrip
 
 void request_write(struct buf *out, const struct cede_request *request)
 {
+    assert(request->stay_out_ms >= 0 && request->stay_out_ms <= VALUES_DURATION_MAX_MS);
     buf_printf(out, "token=%" PRId64 "\nstay-out-ms=%" PRId64 "\n", request->token,
                request->stay_out_ms);
 }

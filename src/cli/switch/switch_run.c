@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "fencing/child_process.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -47,7 +48,9 @@ struct switching {
 
 void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group)
 {
-    (void)snprintf(buf, SWITCH_PATH_MAX, "%s%s", dir, group);
+    int len = snprintf(buf, SWITCH_PATH_MAX, "%s%s", dir, group);
+    assert(len > 0 &&
+           len < SWITCH_PATH_MAX); /* the check of the options leaves room for the group */
 }
 
 /* --- the card ------------------------------------------------------------------------- */
@@ -88,6 +91,7 @@ static void ready(struct switching *s, int64_t token)
 /* Carries out requests for this term. lock held. */
 static void requests_consider(struct switching *s)
 {
+    assert(s->asked_count <= SWITCH_REQUESTS_MAX);
     for (size_t i = 0; i < s->asked_count; i++) {
         const struct cede_request *request = &s->asked[i];
         if (s->card.token == 0 || request->token != s->card.token ||
@@ -244,6 +248,7 @@ static int activate(struct conclave_elector *elector, struct conclave_token toke
         return -1;
     }
     pthread_mutex_lock(&s->lock);
+    assert(s->card.token == 0 && !s->card.ready); /* the term before has ended */
     s->card.token = token.czxid;
     card_publish(s);
     requests_consider(s);
@@ -398,6 +403,7 @@ static int switch_run_start(struct hold *r, void **ret_holding)
     if (first) {
         error = groups_open(s, r->recipes);
     }
+    assert(s->elector == NULL);
     error = error == 0 ? elector_begin(s, r, &s->elector) : error;
     if (error == 0) {
         *ret_holding = s->elector;
@@ -420,6 +426,7 @@ static void close_elector(void *holding)
 static void destroy_elector(void *holding)
 {
     pthread_mutex_lock(&switching->lock);
+    assert(switching->elector == holding);
     switching->elector = NULL;
     pthread_mutex_unlock(&switching->lock);
     conclave_elector_destroy(holding);
