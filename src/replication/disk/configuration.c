@@ -1,4 +1,4 @@
-/* Reads and writes libraft's form of a configuration; allocates nothing but the output. */
+/* Encodes and decodes libraft's form of a configuration; allocates only the output. */
 #include "replication/disk/configuration.h"
 
 #include "base/endian.h"
@@ -15,7 +15,7 @@ static bool usable(const struct configuration_member *m)
            (m->role == MEMBER_OBSERVER || m->role == MEMBER_VOTER || m->role == MEMBER_SPARE);
 }
 
-/* What every configuration must hold, written or read. */
+/* Conditions for every configuration, encoded or decoded. */
 static bool well_formed(const struct configuration_member *members, size_t n)
 {
     if (n == 0 || n > MEMBERS_MAX || configuration_voters(members, n) == 0) {

@@ -1,9 +1,9 @@
 /*
- * The members of an ensemble as a configuration entry tells them, in libraft's encoding (format 1):
+ * The members of an ensemble as a configuration entry holds them, in libraft's encoding (format 1):
  *   version u8 = 1, count u64, then for each {id u64, address with its NUL, role u8}, zeroes up to
  *   a multiple of eight; little-endian.
- * Decoding here checks every length: libraft's own decoder reads past the end of what is too short
- * and asserts that no id is 0, so nothing may reach it that did not pass here.
+ * Decoding here checks every length: libraft's own decoder reads past the end of short input and asserts that no id is
+ * 0. So libraft may get only what passed here.
  */
 #ifndef REPLICATION_DISK_CONFIGURATION_H
 #define REPLICATION_DISK_CONFIGURATION_H
@@ -33,25 +33,23 @@ struct configuration_member {
     const char *address; /* not empty; no two members have the same */
 };
 
-/* Appends the encoding, in the order of ids whatever the order of `members` (libraft keeps figures
- * by position, so the same members must always stand in the same order). 0, CONCLAVE_ENOMEM, or
- * CONCLAVE_EINVAL: nobody votes, an id or an address is there twice, out of range. */
+/* Appends the encoding, ordered by ids (libraft keeps its progress by position, so the same members must always have
+ * the same order). 0, CONCLAVE_ENOMEM, or CONCLAVE_EINVAL: no voter, a duplicate id or address, or out of range. */
 int configuration_encode(const struct configuration_member *members, size_t n,
                          struct buf *out) CONCLAVE_MUST_USE;
 
-/* Up to MEMBERS_MAX members; their addresses are borrowed from bytes. 0 or CONCLAVE_ECORRUPT.
- * A configuration in which nobody votes is none. */
+/* Decodes up to MEMBERS_MAX members; their addresses are borrowed from bytes. 0 or CONCLAVE_ECORRUPT, also for a
+ * configuration without a voter. */
 int configuration_decode(struct slice bytes, struct configuration_member ret[MEMBERS_MAX],
                          size_t *ret_n) CONCLAVE_MUST_USE;
 
-/* NULL when there is no such member. */
+/* NULL: no such member. */
 const struct configuration_member *configuration_find(const struct configuration_member *members,
                                                       size_t n, uint64_t id);
 
 size_t configuration_voters(const struct configuration_member *members, size_t n);
 
-/* How many members are in one of them only, or differ in role or address; the order is of no
- * meaning. */
+/* The number of members that are only in one of the two, or differ in role or address; in any order. */
 size_t configuration_differences(const struct configuration_member *a, size_t n_a,
                                  const struct configuration_member *b, size_t n_b);
 

@@ -1,4 +1,4 @@
-/* Folders that are damaged: looked at, and put aside. */
+/* Damaged folders: examines them and puts their content aside. */
 #include "replication/disk/damage.h"
 
 #include "base/buf.h"
@@ -11,12 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Looking */
+/* Examining */
 
 struct names {
     const struct file_ops *ops;
     const char *dir;
-    struct damage_look *look; /* takes the cluster of the first good header */
+    struct damage_look *look; /* gets the cluster of the first good header */
     bool found;
 };
 
@@ -26,7 +26,7 @@ static bool ends_with(const char *name, const char *end)
     return len > strlen(end) && strcmp(name + len - strlen(end), end) == 0;
 }
 
-/* The first bytes of a file; false when there are not so many. */
+/* Reads the first bytes of a file; false: the file is shorter. */
 static bool read_head(const struct file_ops *ops, const char *dir, const char *folder,
                       const char *name, uint8_t *bytes, size_t len)
 {
@@ -97,7 +97,7 @@ static int look(const struct file_ops *ops, const char *dir, struct damage_look 
     int rv = marker_read(ops, dir, &marker, &problem);
     int begun = healing_read(ops, dir, &healing, &ignored);
     bool gone = rv == CONCLAVE_NO_NODE;
-    /* With a marker that is ready it is over, or the marker has not moved yet. */
+    /* A ready marker means that it is over, or that the marker has not moved yet. */
     ret->healing = (begun == 0 || begun == CONCLAVE_ECORRUPT) && (rv != 0 || !marker.ready);
     ret->fresh = gone || ret->healing || (rv == 0 && !marker.ready);
     if (ret->healing && begun == 0) {
@@ -135,13 +135,13 @@ struct move {
     const struct file_ops *ops;
     const char *dir;
     const char *aside;  /* folder in dir */
-    const char *folder; /* in both, or NULL: themselves */
-    const char *end;    /* of the names that move */
-    struct buf names;   /* found: each with its zero byte */
-    int error;          /* the first, negative errno */
+    const char *folder; /* the same subfolder in both, or NULL: the folders themselves */
+    const char *end;    /* suffix of the names that move */
+    struct buf names;   /* the names found, each with its NUL */
+    int error;          /* the first error, a negative errno */
 };
 
-/* A file or folder where it is, or where it goes; name NULL: the folder itself. */
+/* The path of a file or folder, before or after the move; name NULL: the folder itself. */
 static char *place(const struct move *m, bool aside, const char *name)
 {
     return path_make("%s%s%s%s%s%s%s", m->dir, aside ? "/" : "", aside ? m->aside : "",
@@ -149,7 +149,7 @@ static char *place(const struct move *m, bool aside, const char *name)
                      name != NULL ? "/" : "", name != NULL ? name : "");
 }
 
-/* Nothing that lies aside is written over: a name that is taken there gets a number behind it. */
+/* Files that lie aside are never overwritten: if the name is taken, the new file gets a number. */
 static int free_place(const struct move *m, const char *name, char **ret)
 {
     char *path = place(m, true, name);
@@ -212,7 +212,7 @@ static int make_folder(const struct move *m)
     return err;
 }
 
-/* What was moved, or made, is durable: first where it is now, then where it was. */
+/* Makes the moves durable: first in the new folder, then in the old one. */
 static void settle_folder(struct move *m)
 {
     if (m->error == 0) {
@@ -256,7 +256,7 @@ static int move_all(const struct file_ops *ops, const char *dir, const char *asi
     struct move m = {.ops = ops, .dir = dir, .aside = aside};
     m.error = make_folder(&m);
     settle_folder(&m);
-    /* The marker first: without it, and with `healing`, the rest is known to be under way. */
+    /* The marker moves first: if it is missing and `healing` exists, the rest is still to be moved. */
     move_named(&m, FORMAT_FILE);
     move_named(&m, METADATA_FILE);
     move_listed(&m, "log", ".log");
@@ -275,7 +275,7 @@ static void compare_name(void *arg, const char *name)
     t->found = t->found || strcmp(t->name, name) == 0;
 }
 
-/* A name by the time, that nothing in the folder has. */
+/* A name that contains the time and does not exist in the folder. */
 static int name_aside(const struct file_ops *ops, const char *dir, int64_t wall_ms,
                       char name[ASIDE_NAME_SIZE])
 {
@@ -314,7 +314,7 @@ static int lock(const struct file_ops *ops, const char *dir, int *ret_fd,
     return fd < 0 ? error_text_file(problem, fd, "cannot lock the data folder", dir) : 0;
 }
 
-/* The first start that follows has begun: what is in the folder now is its own. */
+/* Whether the following first start has begun: then the content of the folder is new and must not move. */
 static bool all_is_moved(const struct file_ops *ops, const char *dir,
                          const struct damage_look *before)
 {
@@ -370,6 +370,6 @@ void damage_is_over(const struct file_ops *ops, const char *dir)
 {
     char *path = path_make("%s/" HEALING_FILE, dir);
     int err = path == NULL ? -ENOMEM : ops->remove(ops->ctx, path);
-    (void)err; /* as declared: it does no harm */
+    (void)err; /* as declared in the header, a failure does no harm */
     free(path);
 }

@@ -1,6 +1,6 @@
 /*
- * What the data folder is and who may use it. A folder with anything in it but without our marker
- * is not touched: it belongs to somebody else, or the marker was lost together with who knows what.
+ * Recognises and locks the data folder. A folder that contains anything but no marker of ours is not touched: it
+ * belongs to another program, or the marker was lost together with other files.
  */
 #include "replication/disk/data_folder.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files that others may have put there before the first start. */
+/* Files that may be there before the first start. */
 static const char *const harmless[] = {
     "lock",
     (FORMAT_FILE ".new"),
@@ -21,19 +21,19 @@ static const char *const harmless[] = {
     "initialize",
     "lost+found",
     "zookeeper_server.pid",
-    MEMBERS_FILE, /* of a log that is gone */
+    MEMBERS_FILE, /* left from a lost log */
     (MEMBERS_FILE ".new"),
 };
 
-/* Ours, which mean nothing by themselves. */
+/* Conclave's own files, which mean nothing without a marker. */
 static const char *const own[] = {"log", "snapshot", METADATA_FILE, (METADATA_FILE ".new")};
 
 struct folder_look {
     bool marker;      /* conclave.format is there */
     bool zookeeper;   /* version-2/ is there */
-    bool healing;     /* so is `healing` */
-    char own[64];     /* a name that is ours, or "" */
-    char foreign[64]; /* a name that is not ours, or "" */
+    bool healing;     /* `healing` is there */
+    char own[64];     /* a name of Conclave's, or "" */
+    char foreign[64]; /* another name, or "" */
 };
 
 static void data_folder_look_at(void *arg, const char *name)
@@ -76,14 +76,14 @@ static int recognise(struct data_folder *f, struct folder_look *look, struct err
     if (rv != 0) {
         return error_text_file(problem, rv, "cannot list the data folder", f->dir);
     }
-    if (look->marker || look->healing) { /* the marker itself may lie aside */
+    if (look->marker || look->healing) { /* the marker itself may have moved aside */
         return 0;
     }
     if (look->zookeeper) {
         return error_text_set(
             problem, CONCLAVE_EFOREIGN,
-            "not a Conclave data folder: %s is the dataDir of an Apache ZooKeeper server (it holds "
-            "version-2). Give another folder, and import its data with conclave import",
+            "%s is not a Conclave data folder but the dataDir of an Apache ZooKeeper server (it contains "
+            "version-2): use another folder, and import its data with conclave import",
             f->dir);
     }
     bool foreign = look->foreign[0] != '\0';
@@ -95,8 +95,8 @@ static int recognise(struct data_folder *f, struct folder_look *look, struct err
     }
     return error_text_set(
         problem, CONCLAVE_EFOREIGN,
-        "not a Conclave data folder: %s holds %s but no %s. Give an empty or a new folder", f->dir,
-        foreign ? look->foreign : look->own, FORMAT_FILE);
+        "%s is not a Conclave data folder: it contains %s but no %s. Use an empty or a new folder",
+        f->dir, foreign ? look->foreign : look->own, FORMAT_FILE);
 }
 
 static int lock_folder(struct data_folder *f, struct error_text *problem)
@@ -111,12 +111,12 @@ static int lock_folder(struct data_folder *f, struct error_text *problem)
     if (f->lock == -EWOULDBLOCK && pid > 0) {
         rv = error_text_set(
             problem, CONCLAVE_ELOCKED,
-            "the data folder %s is in use by process %ld: stop it, or give another folder", f->dir,
+            "the data folder %s is in use by process %ld: stop it, or use another folder", f->dir,
             pid);
     } else if (f->lock == -EWOULDBLOCK) {
         rv = error_text_set(
             problem, CONCLAVE_ELOCKED,
-            "the data folder %s is in use by another process: stop it, or give another folder",
+            "the data folder %s is in use by another process: stop it, or use another folder",
             f->dir);
     } else if (f->lock < 0) {
         rv = error_text_file(problem, f->lock, "cannot lock", path);
@@ -125,7 +125,7 @@ static int lock_folder(struct data_folder *f, struct error_text *problem)
     return rv;
 }
 
-/* The folder's own name becomes durable with its parent. */
+/* Makes the folder's own name durable in its parent. */
 static int sync_parent(struct data_folder *f, struct error_text *problem)
 {
     char *parent = strdup(f->dir);
@@ -177,8 +177,8 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
     if (first && f->healing && !join) {
         return error_text_set(
             problem, CONCLAVE_EFOREIGN,
-            "the data folder %s belongs to a member of an ensemble that was being healed: start it "
-            "as a member. What was damaged is in its folders " DAMAGE_ASIDE "*",
+            "the data folder %s belongs to a member of an ensemble whose repair has begun: start it "
+            "as a member. The damaged files are in its folders " DAMAGE_ASIDE "*",
             dir);
     }
     if (rv == CONCLAVE_NO_NODE) {
@@ -195,7 +195,7 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
     if (rv == 0 && f->marker.server_id != server_id) {
         return error_text_set(problem, CONCLAVE_EFOREIGN,
                               "the data folder %s belongs to server %" PRIu64
-                              ", not to server %" PRIu64 ": correct the id, or give another folder",
+                              ", not to server %" PRIu64 ": correct the id, or use another folder",
                               dir, f->marker.server_id, server_id);
     }
     return rv;

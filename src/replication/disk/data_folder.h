@@ -1,4 +1,4 @@
-/* The data folder: created, recognised, locked. */
+/* The data folder: creates, recognises and locks it. */
 #ifndef REPLICATION_DISK_DATA_FOLDER_H
 #define REPLICATION_DISK_DATA_FOLDER_H
 
@@ -8,27 +8,26 @@
 
 struct data_folder {
     const struct file_ops *ops;
-    char *dir; /* path as given */
-    int lock;  /* handle of the lock file, or -1 */
-    struct marker
-        marker;   /* marker.ready false: a first start, and the folder holds nothing of worth */
-    bool healing; /* at a first start: damaged files were put aside, this server may only join */
+    char *dir;            /* path as given */
+    int lock;             /* handle of the lock file, or -1 */
+    struct marker marker; /* marker.ready false: a first start, and the folder has no data */
+    bool healing; /* at a first start: damaged files were put aside, so this server may only join */
 };
 
 /*
- * Creates the folder when it is missing, locks it and reads its marker; for a first start writes
- * one that is not ready, with the cluster id given, or (NULL) a random one. A folder that is being healed takes a first
- * start only of who joins. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO,
- * CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM.
+ * Creates the folder if it is missing, locks it and reads its marker. For a first start it writes a marker that is not
+ * ready, with the given cluster id, or (NULL) a random one. In a folder under repair, only a server that joins may make
+ * a first start. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO, CONCLAVE_ENOSPACE,
+ * CONCLAVE_ENOMEM.
  */
 int data_folder_open(struct data_folder *f, const struct file_ops *ops, const char *dir,
                      uint64_t server_id, bool join, const uint8_t *cluster,
                      struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* Makes the first start's end known: from now on missing files are damage. */
+/* Marks the end of the first start: from now on missing files are damage. */
 int data_folder_set_ready(struct data_folder *f, struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* Unlocks. Takes a folder that was never opened (zeroed, lock -1) too. */
+/* Unlocks. Also accepts a folder that was never opened (zeroed, lock -1). */
 void data_folder_close(struct data_folder *f);
 
 #endif

@@ -1,12 +1,12 @@
-/* A piece of work for another thread; what blocks (the disk) is done there, and reported on the
- * loop's thread. */
+/* A piece of work for another thread: blocking work (the disk) runs there, and its end is reported on the loop's
+ * thread. */
 #ifndef REPLICATION_DISK_DISK_JOB_H
 #define REPLICATION_DISK_DISK_JOB_H
 
 #include "base/job.h"
 
-/* Jobs of one lane are done one after the other, in the order given; those of different lanes at
- * the same time, when there are threads. */
+/* Jobs of one lane run one after the other, in order; jobs of different lanes run concurrently, if there are
+ * threads. */
 enum replication_lane {
     LANE_LOG,   /* writing the log */
     LANE_FILES, /* snapshots, spare segments, removing files */

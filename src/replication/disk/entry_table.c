@@ -1,4 +1,4 @@
-/* Entries in blocks of equal size, found by division; whole blocks come and go at the ends. */
+/* Keeps entries in blocks of equal size, found by division; whole blocks are added and removed at the ends. */
 #include "replication/disk/entry_table.h"
 
 #include "base/map.h"
@@ -51,7 +51,7 @@ uint32_t entry_table_hash(struct slice payload)
     return (uint32_t)hash_bytes(payload.data, payload.len);
 }
 
-/* The place of index, whose block exists. */
+/* The position of index, whose block exists. */
 static struct entry_table_entry *place(const struct entry_table *t, uint64_t index)
 {
     assert(index / BLOCK - t->first / BLOCK < t->n_blocks);

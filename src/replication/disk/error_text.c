@@ -1,4 +1,4 @@
-/* Error texts and paths. Running out of memory loses the text, never the code. */
+/* Error texts and paths. If memory runs out, the text is lost, but never the code. */
 #include "replication/disk/error_text.h"
 
 #include "replication/disk/file_ops.h"

@@ -1,6 +1,6 @@
 /*
- * The file layer on the machine's own file system. Folders are made 0700, files 0600. A write that
- * the kernel cuts short is continued; nothing else is ever tried again.
+ * The file layer on the system's files. Folders are created with mode 0700, files with 0600. A write that the kernel
+ * cuts short is continued; nothing else is ever tried again.
  */
 #include "replication/disk/file_ops.h"
 
@@ -143,7 +143,7 @@ static int system_list(void *ctx, const char *path, void (*each)(void *arg, cons
     return rv;
 }
 
-/* flock belongs to the open file, so a second opener of the same process is refused too. */
+/* flock belongs to the open file, so a second open in the same process is refused, too. */
 static int system_lock(void *ctx, const char *path, long *ret_pid)
 {
     char text[32];

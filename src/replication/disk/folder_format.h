@@ -1,26 +1,26 @@
 /*
- * The data folder, byte by byte. Integers are little-endian; text files are read back by writing
- * them again and comparing, so that a single changed byte is noticed.
+ * The data folder, byte by byte. Integers are little-endian. To check a text file, its values are written again and
+ * compared with the text, so that a single changed byte is noticed.
  *
- *   conclave.format          text: version, cluster id, server id, whether the first start ended
+ *   conclave.format          text: version, cluster id, server id, whether the first start is complete
  *   lock                     locked while a server runs; holds its process id
- *   metadata                 text: term, vote, first and last log segment, newest snapshot, and the
- *                            one that is about to take the place of the log; whether this server
- *                            is silent until it is let in (join.h)
+ *   metadata                 text: term, vote, first and last log segment, newest snapshot, the one
+ *                            that is about to replace the log, and whether this server
+ *                            is silent until a leader admits it (join.h)
  *   log/%016u.log            segments by sequence number
  *   log/spare-%u             prepared or emptied segments, ready to be renamed
- *   snapshot/%020u.snapshot  by the index of the last entry they contain
- *   snapshot/incoming-%x-%u  what came so far of another server's: its identity and size
- *   damaged-<time>/          what was damaged and is healed from others: the same names again
- *   healing                  text: while that is moved, until the first start behind it has ended;
- *                            where it goes, and the cluster id
- *   members                  the members of the newest configuration that was applied (members_file.h)
+ *   snapshot/%020u.snapshot  by the index of the last entry that they contain
+ *   snapshot/incoming-%x-%u  the received part of another server's snapshot: its identity and size
+ *   damaged-<time>/          damaged files that were put aside, under the same names
+ *   healing                  text: while they are moved, until the following first start is complete;
+ *                            their destination, and the cluster id
+ *   members                  the members of the newest applied configuration (members_file.h)
  *   *.new                    unfinished, removed at the next start
  *
- * Text files are replaced whole: written aside, synced, renamed, the folder synced.
+ * Text files are replaced as a whole: written under another name, synced, renamed, the folder synced.
  *
- * Segment: a header block of 512 bytes, frames, then bytes that mean nothing (zeroes, or what a
- * recycled segment held: its frames carry another salt and do not check).
+ * Segment: a header block of 512 bytes, frames, then unused bytes (zeroes, or the former content of a recycled segment,
+ * whose frames have another salt and a wrong checksum).
  *     0  magic "CONCLSEG"
  *     8  version u32
  *    12  flags u32              1: recycled
@@ -29,11 +29,11 @@
  *    40  first index u64        index of the next entry when the segment was started
  *    48  salt u64               random
  *    56  previous u64           checksum of the last frame before this segment
- *    64  size u64               bytes of the file at that time; it never gets shorter
+ *    64  size u64               size of the file at that time; it never gets shorter
  *   504  checksum u64           over 0..503
  *
  * Frame: what one write and one sync put on the disk; a multiple of eight bytes long.
- *     0  checksum u64           hash_u64(salt ^ hash_bytes(all that follows))
+ *     0  checksum u64           hash_u64(salt ^ hash_bytes(the rest of the frame))
  *     8  magic u32
  *    12  length u32             of the body
  *    16  previous u64           checksum of the frame before it; of the header for the first
@@ -42,14 +42,12 @@
  *    36  header checksum u32    low half of hash_u64(salt ^ hash_bytes(8..35))
  *    40  body                   entries {term u64, length u32, kind u32, payload}, zeroes
  *
- * A frame without entries is a seal: written at a clean end, it proves that the log was whole. A
- * frame whose index is not above the last index cuts the log there before its own entries follow:
- * cutting a suffix and putting another in its place is one atomic append, and nothing is ever
- * deleted for it.
+ * A frame without entries is a seal: written at a clean end, it proves that the log is complete. A frame whose index is
+ * not greater than the last index cuts the log there before its own entries follow: to replace a suffix is one atomic
+ * append, and nothing is ever deleted for it.
  *
- * A frame is written only after the one before it was synced. So a bad frame with a good one behind
- * it, or in any segment but the last, is damage; only the very last frame may be torn, and it was
- * never acknowledged.
+ * A frame is written only after the previous one was synced. So a bad frame before a good one, or in any segment but
+ * the last, is damage; only the very last frame may be torn, and it was never acknowledged.
  *
  * Snapshot: header, configuration, content, trailer.
  *     0  magic "CONCLSNP"
@@ -89,10 +87,10 @@
 #define SNAPSHOT_TRAILER_SIZE 32u
 #define SNAPSHOT_BLOCK_SIZE (256u * 1024)
 
-/* Kinds of entries, as they stand on the disk. */
+/* Kinds of entries, as stored on the disk. */
 enum entry_kind {
     ENTRY_COMMAND = 1,       /* bytes of the state machine */
-    ENTRY_BARRIER = 2,       /* nothing; a leader's proof that its term commits */
+    ENTRY_BARRIER = 2,       /* empty; by committing it a leader proves its term */
     ENTRY_CONFIGURATION = 3, /* the members, as raft_configuration_encode writes them */
 };
 

@@ -1,9 +1,9 @@
 /*
- * Writing the log: frames, the roll to the next segment, trimming, the pool of spare segments.
+ * Writes the log: frames, the change to the next segment, trimming, the pool of spare segments.
  *
- * A segment comes to life in this order: header synced in the spare file, file renamed, folder
- * synced, metadata naming it durable, and only then its first frame. So when the metadata names a
- * segment its file exists, and what was acknowledged lies in segments that the metadata names.
+ * A segment begins in this order: its header is synced in the spare file, the file is renamed, the folder is synced,
+ * the metadata that name it are durable, and only then comes its first frame. So every segment that the metadata name
+ * exists, and all acknowledged entries are in such segments.
  */
 #include "replication/disk/journal.h"
 
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A segment made while a write waits for it is small; larger ones are made in the background. */
+/* A segment made while a write waits is small; larger ones are made in the background. */
 #define HASTY_SEGMENT_BYTES (1u << 20)
 #define ZERO_BLOCK (1u << 20)
 #define SEGMENT_BYTES_MAX ((uint64_t)1 << 30) /* the table's offsets have 32 bits */
@@ -101,8 +101,8 @@ int journal_sync(struct journal *journal, int fd, const char *path)
     return rv == 0 ? 0 : journal_fail(journal, rv, "cannot sync the log segment", path);
 }
 
-/* Fills [0, size) of a new file with zeroes: writing into blocks that were written before is
- * twice as fast as into blocks that are merely allocated. */
+/* Fills [0, size) of a new file with zeroes: later writes into written blocks are twice as fast as into blocks that are
+ * only allocated. */
 static int write_zeroes(const struct journal *journal, int fd, uint64_t size,
                         const atomic_bool *stop)
 {
@@ -113,7 +113,7 @@ static int write_zeroes(const struct journal *journal, int fd, uint64_t size,
         rv = journal->ops->write(journal->ops->ctx, fd, zeroes, len, done);
         if (rv == 0 && (done + len == size || stop != NULL)) {
             rv = journal->ops->sync(journal->ops->ctx,
-                                    fd); /* piece by piece: others use this disk */
+                                    fd); /* in pieces, because others use this disk */
         }
         done += len;
         if (stop != NULL && atomic_load(stop)) {
@@ -124,8 +124,8 @@ static int write_zeroes(const struct journal *journal, int fd, uint64_t size,
     return rv;
 }
 
-/* Opens a spare segment, or makes a small one. The handle, or a negative errno; *ret_path is the
- * file's name. */
+/* Opens a spare segment, or makes a small one. Returns the handle, or a negative errno; *ret_path is the file's
+ * name. */
 static int open_spare(struct journal *journal, uint64_t least, uint64_t *ret_size,
                       uint32_t *ret_flags, char **ret_path)
 {
@@ -235,7 +235,7 @@ static int start_segment(struct journal *journal, uint64_t need)
     return rv;
 }
 
-/* Writes a finished-to-be frame at the end of the last segment. */
+/* Finishes a frame and writes it at the end of the last segment. */
 static int write_frame(struct journal *journal, struct buf *frame, uint64_t index, uint32_t count)
 {
     assert(journal->n_segments > 0 && journal->fd >= 0);
@@ -286,8 +286,7 @@ int journal_append(struct journal *journal, struct buf *frame, uint64_t index, u
     return rv;
 }
 
-/* A seal takes the room that is left, or none: without it the next start searches the tail, no
- * more. */
+/* Writes a seal if there is room for it: without one, the next start only has to search the tail. */
 int journal_seal(struct journal *journal)
 {
     struct buf frame;
@@ -409,11 +408,11 @@ int journal_resume_install(struct journal *journal, bool (*there)(void *ctx, uin
     error_text_finish(&ignored);
     uint64_t index = journal->metadata.installing;
     if (rv != 0 || index == 0) {
-        return 0; /* what is wrong with it the recovery says */
+        return 0; /* the recovery reports what is wrong with it */
     }
     if (there(ctx, index)) {
         rv = journal_reset(journal, index, &dropped, &n);
-        free(dropped); /* nothing: the files go when the log is read */
+        free(dropped); /* the files are removed when the log is read */
         return rv;
     }
     journal->metadata.installing = 0;
@@ -434,8 +433,7 @@ bool journal_wants_spare(struct journal *journal, uint64_t *ret_size)
     return true;
 }
 
-/* Gives the file a place in the pool. 0, -EAGAIN when the pool is full, or another negative
- * errno. */
+/* Moves the file into the pool. 0, -EAGAIN if the pool is full, or another negative errno. */
 static int into_pool(struct journal *journal, const char *from, uint64_t size)
 {
     pthread_mutex_lock(&journal->mutex);

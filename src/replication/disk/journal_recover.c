@@ -1,12 +1,11 @@
 /*
- * Reading the log at the start: every segment that the metadata names is there and fits to the one
- * before, every frame checks. Only behind the last good frame of the last segment may there be
- * something else, and only when no good frame follows it: that is the write that was under way when
- * the power went, and nobody was told of it. A damaged segment whose entries two good snapshots have
- * is no loss: the log then begins behind it.
+ * Reads the log at the start. Every segment that the metadata name must exist and continue the previous one, and every
+ * frame must be correct. Only after the last good frame of the last segment there may be other bytes, and only if no
+ * good frame follows them: they are the write that was in progress at a power cut, and it was never acknowledged. A
+ * damaged segment is no loss if two good snapshots contain its entries: the log then begins after it.
  *
- * What was read is synced before it is believed: a process that was killed between its write and
- * its sync leaves frames that the next power cut would take back.
+ * The log is synced before its content is used: a process that was killed between its write and its sync leaves frames
+ * that the next power cut would take back.
  */
 #include "replication/disk/journal.h"
 
@@ -28,8 +27,8 @@ struct segment_scan {
     char *path;
     struct window window;
     struct segment_header header;
-    uint64_t position; /* of the next frame */
-    uint64_t chain;    /* checksum of the frame before it */
+    uint64_t position; /* offset of the next frame */
+    uint64_t chain;    /* checksum of the previous frame */
 };
 
 static int damage(struct segment_scan *s, uint64_t offset, const char *what)
@@ -61,7 +60,7 @@ void journal_contents_finish(struct journal_contents *c)
     memset(c, 0, sizeof *c);
 }
 
-/* Opens the file and checks its header. *ret_found false when there is no such file. */
+/* Opens the file and checks its header. *ret_found is false if the file does not exist. */
 static int scan_open(struct segment_scan *s, struct journal *journal, uint64_t sequence,
                      bool *ret_found)
 {
@@ -94,15 +93,16 @@ static int scan_open(struct segment_scan *s, struct journal *journal, uint64_t s
         return journal_fail(journal, err, "cannot read the log segment", s->path);
     }
     if (!segment_header_decode(block, &s->header)) {
-        return damage(s, 0, "its header does not check");
+        return damage(s, 0, "its header has a wrong checksum");
     }
     if (memcmp(s->header.cluster, journal->cluster, FORMAT_CLUSTER_SIZE) != 0) {
         int rv = damage(s, 16, "it belongs to another cluster");
-        journal->damage.segment = 0; /* what is left out is removed, and this is not ours */
+        journal->damage.segment =
+            0; /* 0, because a left-out segment is removed, and this one is not ours */
         return rv;
     }
     if (s->header.sequence != sequence) {
-        return damage(s, 32, "it is another segment under this name");
+        return damage(s, 32, "its name belongs to another segment");
     }
     s->position = SEGMENT_HEADER_SIZE;
     s->chain = s->header.checksum;
@@ -129,7 +129,7 @@ static int add_ref(struct journal_contents *c, const struct journal_ref *ref)
     return 0;
 }
 
-/* Takes over the entries of a good frame, cutting the log first where it says so. */
+/* Adds the entries of a good frame, and first cuts the log if the frame says so. */
 static int take_frame(struct segment_scan *s, struct segment_frame *f)
 {
     struct journal_contents *c = s->out;
@@ -140,7 +140,7 @@ static int take_frame(struct segment_scan *s, struct segment_frame *f)
         return damage(s, s->position, "entries are missing before it");
     }
     if (f->index < c->first_index) {
-        /* It replaced what stood in segments that are gone by now. */
+        /* It replaced entries of segments that are removed by now. */
         c->first_index = f->index;
     }
     c->count = (size_t)(f->index - c->first_index);
@@ -162,10 +162,10 @@ static int take_frame(struct segment_scan *s, struct segment_frame *f)
             return journal_fail(s->journal, -ENOMEM, "cannot read the log segment", s->path);
         }
     }
-    return rv == 0 ? 0 : damage(s, s->position, "a frame is not made of entries");
+    return rv == 0 ? 0 : damage(s, s->position, "a frame does not consist of entries");
 }
 
-/* Reads the frame at offset if there is a good one of this segment. 1, 0, or an error. */
+/* Reads the frame at offset, if it is a good one of this segment. 1, 0, or an error. */
 static int read_frame(struct segment_scan *s, uint64_t offset, struct segment_frame *ret)
 {
     const uint8_t *data;
@@ -186,7 +186,7 @@ static int read_frame(struct segment_scan *s, uint64_t offset, struct segment_fr
     return frame_decode(data, size, s->header.salt, ret) ? 1 : 0;
 }
 
-/* Takes frames until one does not check or does not follow the one before. */
+/* Reads frames until one is bad or does not continue the previous one. */
 static int scan_frames(struct segment_scan *s)
 {
     struct segment_frame f = {0};
@@ -204,8 +204,8 @@ static int scan_frames(struct segment_scan *s)
     return rv < 0 ? rv : 0;
 }
 
-/* Whether something that was meant as the next frame stands at the end: not zeroes, and in a recycled
- * segment not what it held before. */
+/* Whether the bytes at the end were meant as the next frame: they are not zeroes, and in a recycled segment not its
+ * former content. */
 static bool looks_begun(const struct segment_scan *s, const uint8_t header[FRAME_HEADER_SIZE])
 {
     static const uint8_t zeroes[FRAME_HEADER_SIZE];
@@ -217,7 +217,7 @@ static bool looks_begun(const struct segment_scan *s, const uint8_t header[FRAME
     return memcmp(header, zeroes, sizeof zeroes) != 0;
 }
 
-/* What stands behind the last good frame of the last segment: nothing, a torn frame, or damage. */
+/* Decides what follows the last good frame of the last segment: nothing, a torn frame, or damage. */
 static int judge_tail(struct segment_scan *s)
 {
     struct journal_contents *c = s->out;
@@ -243,17 +243,13 @@ static int judge_tail(struct segment_scan *s)
     for (uint64_t at = s->position; at + FRAME_HEADER_SIZE <= size; at += 8) {
         int rv = read_frame(s, at, &f);
         if (rv != 0) {
-            return rv < 0
-                       ? rv
-                       : damage(
-                             s, s->position,
-                             "a frame does not check or does not follow, but good ones are there");
+            return rv < 0 ? rv : damage(s, s->position, "a frame is bad, but good ones follow");
         }
     }
     return 0;
 }
 
-/* Overwrites what a torn frame left, so that it cannot be taken for anything at the next start. */
+/* Overwrites the rest of a torn frame, so that the next start cannot mistake it for a frame. */
 static int wipe_tail(struct segment_scan *s)
 {
     const struct file_ops *ops = s->journal->ops;
@@ -282,17 +278,17 @@ static int scan_segment(struct journal *journal, struct journal_contents *c, uin
     if (journal->n_segments == 0) {
         c->first_index = s.header.first_index;
     } else if (s.header.previous != journal->chain) {
-        /* The segment before ends earlier than this one says: that is where the damage is. */
+        /* The previous segment ends earlier than this one says, so the damage is there. */
         struct journal_segment *before = &journal->segments[journal->n_segments - 1];
         free(s.path);
         s.path = journal_segment_path(journal, before->sequence);
         s.sequence = before->sequence;
-        rv = s.path == NULL ? CONCLAVE_ENOMEM
-                            : damage(&s, journal->position,
-                                     "a frame does not check, but another segment follows");
+        rv = s.path == NULL
+                 ? CONCLAVE_ENOMEM
+                 : damage(&s, journal->position, "a frame is bad, but another segment follows");
         goto out;
     } else if (s.header.first_index != c->first_index + c->count) {
-        rv = damage(&s, 40, "it does not follow the segment before");
+        rv = damage(&s, 40, "it does not continue the previous segment");
         goto out;
     }
     rv = scan_frames(&s);
@@ -314,8 +310,8 @@ out:
 
 struct segment_listing {
     struct journal *journal;
-    uint64_t above; /* last segment that the metadata names */
-    uint64_t found; /* highest one above it, or 0 */
+    uint64_t above; /* last segment that the metadata name */
+    uint64_t found; /* highest segment after it, or 0 */
     int error;
 };
 
@@ -330,7 +326,7 @@ static void sort_file(void *arg, const char *name)
         l->error = -ENOMEM;
         return;
     }
-    /* NOLINTBEGIN(cert-err34-c): our own names; others are left alone */
+    /* NOLINTBEGIN(cert-err34-c): our own names; others are ignored */
     if (sscanf(name, "%" SCNu64 ".log%n", &number, &end) == 1 && name[end] == '\0' && end > 4) {
         if (number > l->above) {
             l->found = number > l->found ? number : l->found;
@@ -356,7 +352,7 @@ static void sort_file(void *arg, const char *name)
     free(path);
 }
 
-/* Names that were found in the folder become durable. */
+/* Makes file names durable that were found in the folder. */
 static int sync_names(struct journal *journal)
 {
     const struct file_ops *ops = journal->ops;
@@ -367,7 +363,7 @@ static int sync_names(struct journal *journal)
     return rv;
 }
 
-/* Opens the last segment for writing; makes what was read durable. */
+/* Opens the last segment for writing, and makes the log that was read durable. */
 static int journal_recover_settle(struct journal *journal, struct journal_contents *c)
 {
     struct segment_scan s;
@@ -397,7 +393,7 @@ out:
     return rv;
 }
 
-/* The index at which the first segment behind `sequence` with a good header begins; 0 without one. */
+/* The index at which the first segment after `sequence` with a good header begins; 0: none. */
 static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
 {
     struct error_text problem = journal->problem;
@@ -420,7 +416,7 @@ static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
     return index;
 }
 
-/* After damage: true when the log may begin behind it. Then what was read so far is forgotten. */
+/* After damage: whether the log may begin after it. If so, forgets what was read so far. */
 static bool leave_out(struct journal *journal, const struct journal_rescue *rescue,
                       struct journal_contents *c)
 {
@@ -442,7 +438,7 @@ static bool leave_out(struct journal *journal, const struct journal_rescue *resc
     return true;
 }
 
-/* Reads the segments that the metadata names. */
+/* Reads the segments that the metadata name. */
 static int scan_named(struct journal *journal, const struct journal_rescue *rescue,
                       struct journal_contents *c)
 {
@@ -514,14 +510,14 @@ int journal_recover(struct journal *journal, const struct journal_rescue *rescue
         return journal_fail(journal, err, "cannot list the folder log in", journal->dir);
     }
     rv = scan_named(journal, rescue, ret);
-    /* A crash may have come between the start of a segment and the metadata that names it. */
+    /* A crash may have come after the start of a segment and before the metadata named it. */
     if (rv == 0 && listing.found != 0) {
         rv = scan_segment(journal, ret, last + 1, &found);
         if (rv == 0 && (!found || listing.found > last + 1)) {
             rv = missing(journal, found ? last + 2 : last + 1);
         }
         if (rv == 0) {
-            rv = sync_names(journal); /* before the metadata says that it must be there */
+            rv = sync_names(journal); /* before the metadata require the file */
         }
         if (rv == 0) {
             m->last_segment = last + 1;

@@ -23,7 +23,7 @@ void members_file_finish(struct members_file *f)
     buf_finish(&f->bytes);
 }
 
-/* Takes over the bytes of a configuration. They are the buffer's in any case. */
+/* Takes over a copy of a configuration; the buffer always owns the bytes. */
 static int members_file_take(struct members_file *f, const uint8_t *cluster, uint64_t index,
                              struct buf *bytes)
 {

@@ -1,9 +1,9 @@
 /*
- * The members of the newest configuration that this server applied, in a file of their own beside the log: what it still knows
- * of its ensemble when the log is damaged. Used for nothing else; it may be missing.
+ * The members of the newest configuration that this server applied, in a file beside the log: if the log is damaged,
+ * this is what the server still knows about its ensemble. It has no other use and may be missing.
  *
  *   magic "CONCLMEM", version u32, length u32 of the configuration, cluster id, index u64 of the configuration's entry,
- *   configuration (configuration.h), checksum u64 over all before it
+ *   configuration (configuration.h), checksum u64 over everything before it
  */
 #ifndef REPLICATION_DISK_MEMBERS_FILE_H
 #define REPLICATION_DISK_MEMBERS_FILE_H
@@ -17,7 +17,7 @@
 
 struct members_file {
     uint8_t cluster[FORMAT_CLUSTER_SIZE];
-    uint64_t index;                                   /* 0: nothing is known */
+    uint64_t index;                                   /* 0: unknown */
     struct configuration_member members[MEMBERS_MAX]; /* addresses in bytes */
     size_t n;
     struct buf bytes;
@@ -26,13 +26,13 @@ struct members_file {
 void members_file_init(struct members_file *f);
 void members_file_finish(struct members_file *f);
 
-/* Takes over copies of the members; index is not 0. 0, CONCLAVE_ENOMEM or CONCLAVE_EINVAL: *f is then unchanged. */
+/* Copies the members; index is not 0. 0, CONCLAVE_ENOMEM or CONCLAVE_EINVAL: *f is then unchanged. */
 int members_file_set(struct members_file *f, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
                      uint64_t index, const struct configuration_member *members,
                      size_t n) CONCLAVE_MUST_USE;
 
-/* Replaces the file in dir by *f, durable on return. 0, CONCLAVE_EIO, CONCLAVE_ENOSPACE or CONCLAVE_ENOMEM. ops NULL: the
- * machine's file system. */
+/* Replaces the file in dir by *f, durably. 0, CONCLAVE_EIO, CONCLAVE_ENOSPACE or CONCLAVE_ENOMEM. ops NULL: the
+ * system's files. */
 int members_file_write(const struct members_file *f, const struct file_ops *ops, const char *dir,
                        struct error_text *problem) CONCLAVE_MUST_USE;
 

@@ -1,7 +1,6 @@
 /*
- * Small checked text files. What was read is written again in memory and compared byte by byte, so
- * no spelling but our own is accepted and the checksum line covers the rest. Limit: a file is
- * shorter than TEXT_MAX.
+ * Small text files with checksums. To check a file, its values are written again in memory and compared byte by byte,
+ * so only our own spelling is accepted, and the checksum line covers the rest. Limit: a file is shorter than TEXT_MAX.
  */
 #include "replication/disk/metadata.h"
 
@@ -16,7 +15,7 @@
 
 #define TEXT_MAX 512
 
-/* Ends text with its checksum line; returns the whole length. */
+/* Appends the checksum line; returns the whole length. */
 static size_t add_checksum(char text[TEXT_MAX], int len)
 {
     uint64_t sum = hash_bytes(text, (size_t)len);
@@ -88,11 +87,10 @@ static int damaged(struct error_text *problem, const char *dir, const char *name
 {
     return error_text_set(
         problem, CONCLAVE_ECORRUPT,
-        "%s/%s is damaged: its checksum does not fit its text. Restore the folder from a backup",
-        dir, name);
+        "%s/%s is damaged: it has a wrong checksum. Restore the folder from a backup", dir, name);
 }
 
-/* Whether the text ends with a checksum line that fits: of any version of the format. */
+/* Whether the text ends with a correct checksum line, in any version of the format. */
 static bool checksum_fits(const char *text, size_t len)
 {
     char line[TEXT_MAX];
@@ -159,15 +157,15 @@ int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
     if (rv != 0) {
         return rv;
     }
-    /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
+    /* NOLINTNEXTLINE(cert-err34-c): a wrong value differs when it is written again */
     int n = sscanf(text,
                    "Conclave data folder\nversion %u\ncluster %32s\nserver %" SCNu64 "\nready %3s",
                    &version, hex, &m.server_id, ready);
     if (n >= 1 && version > FORMAT_VERSION && checksum_fits(text, len)) {
         return error_text_set(
             problem, CONCLAVE_EFOREIGN,
-            "%s was written by a newer Conclave (format %u, known is %u): use that version", dir,
-            version, FORMAT_VERSION);
+            "%s was written by a newer Conclave (format %u; this one knows %u): use that version",
+            dir, version, FORMAT_VERSION);
     }
     m.ready = strcmp(ready, "yes") == 0;
     if (n != 4 || !hex_decode(hex, m.cluster) || marker_text(&m, again) != len ||
@@ -205,7 +203,7 @@ int metadata_write(const struct file_ops *ops, const char *dir, const struct met
     return metadata_replace_file(ops, dir, METADATA_FILE, text, len, problem);
 }
 
-/* Whether a log can consist of these segments: one at least, with numbers that the table of entries has room for. */
+/* Whether a log can have these segments: at least one, with numbers that fit into the table of entries. */
 static bool segments_fit(const struct metadata *m)
 {
     return m->first_segment > 0 && m->last_segment >= m->first_segment &&
@@ -225,7 +223,7 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
     if (rv != 0) {
         return rv;
     }
-    /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
+    /* NOLINTNEXTLINE(cert-err34-c): a wrong value differs when it is written again */
     int n = sscanf(
         text,
         "Conclave metadata\nterm %" SCNu64 "\nvoted_for %" SCNu64 "\nfirst_segment %" SCNu64
@@ -237,8 +235,8 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
     }
     if (!segments_fit(&m)) {
         return error_text_set(problem, CONCLAVE_ECORRUPT,
-                              "%s/%s is damaged: no log has the segments %" PRIu64 " to %" PRIu64
-                              ". Restore the folder from a backup",
+                              "%s/%s is damaged: a log cannot have the segments %" PRIu64
+                              " to %" PRIu64 ". Restore the folder from a backup",
                               dir, METADATA_FILE, m.first_segment, m.last_segment);
     }
     *ret = m;
@@ -274,7 +272,7 @@ int healing_read(const struct file_ops *ops, const char *dir, struct healing_fil
     if (rv != 0) {
         return rv;
     }
-    /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
+    /* NOLINTNEXTLINE(cert-err34-c): a wrong value differs when it is written again */
     int n = sscanf(text, "Conclave healing\ncluster %32s\naside %39s", hex, h.aside);
     if (n != 2 || !hex_decode(hex, h.cluster) || healing_text(&h, again) != len ||
         memcmp(text, again, len) != 0) {

@@ -1,7 +1,7 @@
 /*
- * The small text files of the data folder: `conclave.format` (what this folder is), `metadata`
- * (term, vote, and which files must exist, so that a missing file is noticed), and `healing` while
- * damaged files are put aside (damage.h). Replaced whole and durable on return.
+ * The small text files of the data folder: `conclave.format` (the identity of the folder), `metadata` (term, vote, and
+ * which files must exist, so that a missing one is noticed), and `healing` while damaged files are put aside
+ * (damage.h). They are replaced as a whole and are durable on return.
  */
 #ifndef REPLICATION_DISK_METADATA_H
 #define REPLICATION_DISK_METADATA_H
@@ -18,25 +18,25 @@
 #define HEALING_FILE "healing"
 
 struct marker {
-    uint8_t cluster[FORMAT_CLUSTER_SIZE]; /* random, made at the first start */
+    uint8_t cluster[FORMAT_CLUSTER_SIZE]; /* random, created at the first start */
     uint64_t server_id;
-    bool ready; /* the first start came to its end: there may be data */
+    bool ready; /* the first start is complete: there may be data */
 };
 
 struct metadata {
     uint64_t term;
-    uint64_t voted_for;     /* in term; 0: nobody */
-    uint64_t first_segment; /* files below are leftovers */
-    /* files up to here must exist; one above may (a crash while starting it) */
+    uint64_t voted_for;     /* the vote in term; 0: none */
+    uint64_t first_segment; /* older files are leftovers */
+    /* files up to this one must exist; the next may exist (after a crash while it was created) */
     uint64_t last_segment;
     uint64_t snapshot_index; /* newest snapshot known to be durable; 0: none */
-    uint64_t installing;     /* the snapshot of this index, once there, replaces the log; 0: none */
-    bool joining;            /* this server may have forgotten what it promised: see join.h */
+    uint64_t installing; /* the snapshot of this index replaces the log when it is there; 0: none */
+    bool joining;        /* this server may have forgotten its promises: see join.h */
 };
 
 enum {
     ASIDE_NAME_SIZE = 40,
-    METADATA_SEGMENTS_MAX = 1 << 20, /* of a log; more are taken for damage */
+    METADATA_SEGMENTS_MAX = 1 << 20, /* limit of a log; more count as damage */
 };
 
 struct healing_file {
@@ -44,8 +44,8 @@ struct healing_file {
     char aside[ASIDE_NAME_SIZE]; /* the folder that the damaged files move to */
 };
 
-/* 0, or CONCLAVE_NO_NODE when the file does not exist, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (a
- * version this program does not know), CONCLAVE_EIO, CONCLAVE_ENOMEM. */
+/* 0, or CONCLAVE_NO_NODE (the file does not exist), CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (an unknown version),
+ * CONCLAVE_EIO, CONCLAVE_ENOMEM. */
 int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
                 struct error_text *problem) CONCLAVE_MUST_USE;
 int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *ret,
@@ -53,8 +53,8 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
 int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
                  struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* 0 when durable, or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then either version may
- * be found later. */
+/* 0: durable; or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then the old or the new version may be found
+ * later. */
 int metadata_replace_file(const struct file_ops *ops, const char *dir, const char *name,
                           const void *text, size_t len,
                           struct error_text *problem) CONCLAVE_MUST_USE;

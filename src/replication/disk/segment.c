@@ -1,5 +1,4 @@
-/* Encoding and checking of segment headers and frames. Nothing here decides what a bad frame
- * means. */
+/* Encodes and checks segment headers and frames. The callers decide what a bad frame means. */
 #include "replication/disk/segment.h"
 
 #include "base/endian.h"

@@ -1,5 +1,4 @@
-/* Segments and frames as bytes (folder_format.h says which), and reading a segment file through a
- * window. */
+/* Segments and frames as bytes (see folder_format.h), and a window for reading a segment file. */
 #ifndef REPLICATION_DISK_SEGMENT_H
 #define REPLICATION_DISK_SEGMENT_H
 
@@ -14,11 +13,11 @@ struct segment_header {
     uint8_t cluster[FORMAT_CLUSTER_SIZE];
     uint32_t flags;       /* SEGMENT_RECYCLED */
     uint64_t sequence;    /* as in the file's name */
-    uint64_t first_index; /* index the next entry had when the segment was started */
-    uint64_t salt;        /* random: frames of the file's former life do not check */
-    uint64_t previous;    /* checksum of the last frame before; 0 for the very first segment */
-    uint64_t size;        /* bytes of the file at that time */
-    uint64_t checksum;    /* of the header; set by encode and decode */
+    uint64_t first_index; /* index of the next entry when the segment began */
+    uint64_t salt; /* random, so that frames of the file's former content have a wrong checksum */
+    uint64_t previous; /* checksum of the last frame before it; 0 in the very first segment */
+    uint64_t size;     /* bytes of the file at that time */
+    uint64_t checksum; /* of the header; set by encode and decode */
 };
 
 void segment_header_encode(struct segment_header *h, uint8_t out[SEGMENT_HEADER_SIZE]);
@@ -46,21 +45,20 @@ void frame_add(struct buf *b, uint64_t term, uint32_t kind, struct slice payload
 uint64_t frame_finish(struct buf *b, uint64_t salt, uint64_t previous, uint64_t index,
                       uint32_t count);
 
-/* Bytes that the frame at data claims to have, header included, or 0 when it does not look like
- * one. */
+/* The size that the frame at data claims to have, including the header; 0: it does not look like a frame. */
 size_t frame_size(const uint8_t data[FRAME_HEADER_SIZE]);
 
-/* Whether the frame header at data was written under this salt: cheap, and good enough to believe its
- * length. What a client writes cannot pass for one. */
+/* Whether the frame header at data was written with this salt: a cheap check, sufficient to trust its length. Data from
+ * clients cannot pass it. */
 bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt);
 
-/* Whether len bytes are exactly one intact frame written under this salt. */
+/* Whether len bytes are exactly one intact frame with this salt. */
 bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct segment_frame *ret);
 
-/* Takes the next entry out of a body. 1, 0 at the end, -1 when the body is not made of entries. */
+/* Takes the next entry out of a body. 1: taken; 0: the end; -1: malformed. */
 int frame_next(struct segment_frame *f, struct frame_entry *ret);
 
-/* A file read in pieces, so that a segment of many megabytes is never in memory as a whole. */
+/* Reads a file in pieces, so that a large segment is never in memory as a whole. */
 struct window {
     const struct file_ops *ops;
     int fd;
@@ -72,8 +70,8 @@ struct window {
 void window_init(struct window *w, const struct file_ops *ops, int fd, uint64_t size);
 void window_finish(struct window *w);
 
-/* Makes [offset, offset + len) readable, which must lie in the file. Valid until the next call.
- * 0 or a negative errno. */
+/* Makes [offset, offset + len) readable, which must be in the file. Valid until the next call. 0 or a negative
+ * errno. */
 int window_read(struct window *w, uint64_t offset, size_t len, const uint8_t **ret);
 
 #endif

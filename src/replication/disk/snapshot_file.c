@@ -1,7 +1,7 @@
 /*
- * Snapshot files. A snapshot is believed only when its header, its trailer, its size and the
- * checksum over its content all fit; it is read once with plain reads for that (a bad sector is an
- * error then, not a signal) and mapped only afterwards.
+ * Snapshot files. A snapshot is used only if its header, its trailer, its size and the checksum of its content are
+ * correct. For that it is read once with plain reads, where a bad sector gives an error and not a signal, and mapped
+ * only afterwards.
  */
 #include "replication/disk/snapshot_file.h"
 
@@ -33,7 +33,7 @@ static char *unfinished_path(const char *dir)
 
 #define INCOMING "incoming-"
 
-/* One that another server sends. */
+/* The path of a snapshot that another server sends. */
 static char *incoming_path(const char *dir, const struct snapshot_incoming *in)
 {
     return path_make("%s/snapshot/" INCOMING "%016" PRIx64 "-%" PRIu64, dir, in->identity,
@@ -149,8 +149,7 @@ void snapshot_writer_abort(struct snapshot_writer *w)
     w->fd = -1;
     char *path = unfinished_path(w->dir);
     if (path != NULL) {
-        /* What cannot be removed now is removed by the next start, or overwritten by the next
-         * snapshot. */
+        /* If it cannot be removed now, the next start removes it, or the next snapshot overwrites it. */
         int err = w->ops->remove(w->ops->ctx, path);
         (void)err;
     }
@@ -162,7 +161,7 @@ static int not_good(struct error_text *problem, const char *path, const char *wh
     return error_text_set(problem, CONCLAVE_ECORRUPT, "the snapshot %s is damaged: %s", path, what);
 }
 
-/* Checks the content of the file against its trailer, reading piece by piece. */
+/* Checks the content of the file against its trailer, in pieces. */
 static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint64_t size,
                          uint64_t checksum, const char *path, struct error_text *problem)
 {
@@ -174,7 +173,7 @@ static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint
     }
     if (memcmp(trailer, end_magic, sizeof end_magic) != 0 ||
         get_le64(trailer + 24) != hash_bytes(trailer, 24) || get_le64(trailer + 8) != size) {
-        return not_good(problem, path, "it does not end as a whole one does");
+        return not_good(problem, path, "it is incomplete");
     }
     uint8_t *block = malloc(SNAPSHOT_BLOCK_SIZE);
     if (block == NULL) {
@@ -198,7 +197,7 @@ static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint
     return rv;
 }
 
-/* Reads header and configuration. *ret_start is where the content begins. */
+/* Reads header and configuration. *ret_start is the offset of the content. */
 static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_t index,
                        const uint8_t cluster[FORMAT_CLUSTER_SIZE], const char *path,
                        uint64_t *ret_start, uint64_t *ret_checksum, struct error_text *problem)
@@ -217,7 +216,7 @@ static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_
     if (memcmp(header, begin_magic, sizeof begin_magic) != 0 ||
         get_le32(header + 8) != FORMAT_VERSION || len > CONFIGURATION_MAX ||
         len > size - SNAPSHOT_HEADER_SIZE - SNAPSHOT_TRAILER_SIZE) {
-        return not_good(problem, path, "its header is not that of a snapshot");
+        return not_good(problem, path, "it does not begin with a snapshot's header");
     }
     if (buf_reserve(configuration, len) != 0) {
         return CONCLAVE_ENOMEM;
@@ -373,7 +372,8 @@ int snapshot_send_open(const struct file_ops *ops, const char *dir, uint64_t ind
     }
     *ret_fd = fd;
     *ret_size = (uint64_t)size;
-    *ret_identity = get_le64(trailer + 24); /* over the checksum of all there is */
+    *ret_identity =
+        get_le64(trailer + 24); /* the trailer's checksum, which covers all other checksums */
     return 0;
 }
 
@@ -391,7 +391,7 @@ static void remove_incoming(void *arg, const char *name)
     }
     char *path = path_make("%s/snapshot/%s", l->dir, name);
     if (path != NULL && (l->but == NULL || strcmp(path, l->but) != 0)) {
-        /* What cannot be removed now is removed when the next one comes. */
+        /* If it cannot be removed now, the next call removes it. */
         int err = l->ops->remove(l->ops->ctx, path);
         (void)err;
     }
@@ -479,7 +479,7 @@ void snapshot_incoming_remove(const struct file_ops *ops, const char *dir)
 {
     char *folder = path_make("%s/snapshot", dir);
     int err = folder == NULL ? -ENOMEM : list_incoming(ops, dir, folder, NULL);
-    (void)err; /* as above */
+    (void)err; /* see above */
     free(folder);
 }
 
@@ -500,7 +500,7 @@ static void snapshot_file_look_at(void *arg, const char *name)
         l->unfinished = true;
         return;
     }
-    /* NOLINTNEXTLINE(cert-err34-c): our own names; others are left alone */
+    /* NOLINTNEXTLINE(cert-err34-c): our own names; others are ignored */
     if (sscanf(name, "%" SCNu64 ".snapshot%n", &index, &end) != 1 || end < 10 ||
         name[end] != '\0') {
         return;

@@ -1,6 +1,6 @@
 /*
- * Snapshot files: written aside block by block, complete or not there. Writing runs on the worker's
- * thread for files; all functions return 0 or a code with a text in problem.
+ * Snapshot files: written in blocks under another name, so that a file with its final name is always complete. Writing
+ * runs on the file worker's thread. All functions return 0, or a code with a text in problem.
  */
 #ifndef REPLICATION_DISK_SNAPSHOT_FILE_H
 #define REPLICATION_DISK_SNAPSHOT_FILE_H
@@ -15,16 +15,16 @@
 #include <stdint.h>
 
 struct snapshot_meta {
-    uint64_t index; /* of the last entry in it */
+    uint64_t index; /* index of its last entry */
     uint64_t term;  /* of that entry */
     uint64_t configuration_index;
     struct buf configuration; /* as raft_configuration_encode writes it */
 };
 
-/* The name of the snapshot of an index in the data folder dir, on the heap; NULL: memory is out. */
+/* The name of the snapshot of an index in the data folder dir, allocated; NULL: out of memory. */
 char *snapshot_path(const char *dir, uint64_t index);
 
-/* One being written. */
+/* A snapshot that is being written. */
 struct snapshot_writer {
     const struct file_ops *ops;
     const char *dir; /* borrowed */
@@ -40,17 +40,17 @@ int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops,
                           const struct snapshot_meta *meta,
                           struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* All blocks but the last have SNAPSHOT_BLOCK_SIZE bytes. */
+/* All blocks except the last have SNAPSHOT_BLOCK_SIZE bytes. */
 int snapshot_writer_block(struct snapshot_writer *w, struct slice block,
                           struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* Makes it durable under its name. */
+/* Makes the file durable under its final name. */
 int snapshot_writer_finish(struct snapshot_writer *w, struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* Closes, and removes what is unfinished. */
+/* Closes the file and removes it. */
 void snapshot_writer_abort(struct snapshot_writer *w);
 
-/* One that was read and checked. */
+/* A snapshot that was read and checked. */
 struct snapshot_reader {
     const struct file_ops *ops;
     struct snapshot_meta meta;
@@ -59,31 +59,29 @@ struct snapshot_reader {
     size_t map_len;
 };
 
-/* Maps it after its checksums were found right. CONCLAVE_ECORRUPT when they are not,
- * CONCLAVE_NO_NODE when there is no such file. */
+/* Checks the checksums, then maps the file. CONCLAVE_ECORRUPT: a checksum is wrong; CONCLAVE_NO_NODE: no such file. */
 int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, const char *dir,
                          uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
                          struct error_text *problem) CONCLAVE_MUST_USE;
 void snapshot_reader_close(struct snapshot_reader *r);
 
-/* The content of a whole snapshot file of any cluster and index in memory; borrows. CONCLAVE_ECORRUPT when a checksum
- * or a length is wrong. */
+/* The content of a complete snapshot file in memory, of any cluster and index; borrowed. CONCLAVE_ECORRUPT: a checksum
+ * or length is wrong. */
 int snapshot_content(struct slice file, struct slice *ret) CONCLAVE_MUST_USE;
 
-/* For sending: the file as it is, with an identity that only equal content has. CONCLAVE_NO_NODE when
- * there is none; only its end is looked at. */
+/* Opens a file for sending, and computes an identity that only equal content has. CONCLAVE_NO_NODE: no such file. Reads
+ * only the end of the file. */
 int snapshot_send_open(const struct file_ops *ops, const char *dir, uint64_t index, int *ret_fd,
                        uint64_t *ret_size, uint64_t *ret_identity) CONCLAVE_MUST_USE;
 
-/* One that another server sends: written aside, under a name that says which it is, so that it can be gone on with in
- * another run; checked as a whole against what was offered (its configuration is not compared), given its name. */
+/* A snapshot that another server sends. It is written under a name that contains its identity, so that another run can
+ * continue it; it is checked as a whole against the offer (except its configuration), and then gets its final name. */
 struct snapshot_incoming {
-    uint64_t identity; /* of the content, as snapshot_send_open gives it */
-    uint64_t size;     /* of the whole file */
+    uint64_t identity; /* identity of the content, as from snapshot_send_open */
+    uint64_t size;     /* size of the whole file */
 };
 
-/* From empty when `anew`, else with the *ret_length bytes that an earlier run left. Others that are unfinished are
- * removed. */
+/* Begins empty if `anew`, otherwise with the *ret_length bytes from an earlier run. Removes other incomplete ones. */
 int snapshot_incoming_open(const struct file_ops *ops, const char *dir,
                            const struct snapshot_incoming *in, bool anew, int *ret_fd,
                            uint64_t *ret_length) CONCLAVE_MUST_USE;
@@ -95,12 +93,12 @@ int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
 int snapshot_incoming_accept(const struct file_ops *ops, const char *dir,
                              const struct snapshot_incoming *in, uint64_t index) CONCLAVE_MUST_USE;
 
-/* All that are unfinished. */
+/* Removes all incomplete ones. */
 void snapshot_incoming_remove(const struct file_ops *ops, const char *dir);
 
-/* Indexes of the snapshot files, newest first (*ret_indexes: free it). Removes unfinished ones of our own.
- * When `create` (a first start) creates the folder and removes what others sent, too; else a missing folder is an empty
- * one. */
+/* The indexes of the snapshot files, newest first (*ret_indexes: free it). Removes incomplete ones of this server. With
+ * `create` (a first start) it creates the folder, and also removes incomplete ones from other servers; without it a
+ * missing folder counts as empty. */
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
                   size_t *ret_count, struct error_text *problem) CONCLAVE_MUST_USE;
 

@@ -1,6 +1,6 @@
-/* Run when the build is configured: tests that the libraft which is linked keeps a member's match
- * index where raft_progress.h says. Makes a leader of three voters, in memory, and lets one of them
- * acknowledge an entry. Exit 0: as expected. 1: another layout. 2: the test itself failed. */
+/* Runs when the build is configured: checks that the linked libraft keeps a member's match index where raft_progress.h
+ * expects it. Makes a leader of three voters in memory, and lets one of them acknowledge an entry. Exit 0: as expected.
+ * 1: another layout. 2: the test itself failed. */
 #include "replication/raft/raft_progress.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The engine's begin and end, and what it knows. */
+/* Creates, starts and destroys the engine, and reports its state. */
 #include "replication/raft/engine.h"
 
 #include "replication/disk/configuration.h"
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A server alone needs no address: it only must not be empty. */
+/* A standalone server needs no address, but libraft refuses an empty one. */
 #define SINGLE_ADDRESS "self"
 
-enum { ELECTION_MS = 1000 }; /* libraft's own, until told otherwise */
+enum { ELECTION_MS = 1000 }; /* libraft's default, until engine_set_timeouts */
 
 /* --- begin and end -------------------------------------------------------------------------------- */
 
@@ -91,13 +91,13 @@ int engine_encode_single(uint64_t server_id, struct buf *out)
 
 struct loaded {
     struct raft_entry *entries;   /* or NULL */
-    void *batch;                  /* one for all, holds the bytes of the configurations */
-    size_t members;               /* of the largest configuration */
-    uint64_t configuration_index; /* of the newest one, or 0 */
-    bool alone, sole_voter;       /* this server's part in it */
+    void *batch;                  /* one block for the bytes of all configurations */
+    size_t members;               /* members of the largest configuration */
+    uint64_t configuration_index; /* index of the newest configuration, or 0 */
+    bool alone, sole_voter;       /* this server's role in it */
 };
 
-/* What libraft only asserts. */
+/* Checks the conditions that libraft only asserts. */
 static bool start_is_sound(const struct engine_start *start)
 {
     const struct snapshot_meta *s = start->snapshot;
@@ -130,7 +130,7 @@ static void note_configuration(struct loaded *l, uint64_t self_id,
     const struct configuration_member *self = configuration_find(members, n, self_id);
     l->members = n > l->members ? n : l->members;
     if (index <= l->configuration_index) {
-        return; /* the snapshot has a newer one */
+        return; /* the snapshot has a newer configuration */
     }
     l->configuration_index = index;
     l->alone = n == 1;
@@ -165,7 +165,7 @@ static int load(const struct engine_start *start, uint64_t self_id, struct loade
     return 0;
 }
 
-/* The entries as libraft wants them. */
+/* Converts the entries to libraft's form. */
 static int make_entries(const struct engine_start *start, uint64_t self_id, struct loaded *l)
 {
     struct buf bytes;
@@ -192,7 +192,7 @@ static int make_entries(const struct engine_start *start, uint64_t self_id, stru
     return rv;
 }
 
-/* The configurations of snapshot and log, and the entries as libraft wants them. */
+/* Prepares the configurations of snapshot and log, and the entries in libraft's form. */
 static int engine_prepare(const struct engine *e, const struct engine_start *start,
                           struct loaded *l)
 {
@@ -222,7 +222,7 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
                   .n_entries = (unsigned)start->count},
     };
     int rv = engine_prepare(e, start, &loaded);
-    /* A sole voter elects itself at once, in the term it is given: see engine_new_term. */
+    /* A sole voter elects itself at once, in the given term: see engine_new_term. */
     bool new_term = loaded.sole_voter && (!loaded.alone || loaded.configuration_index > 1);
     if (new_term) {
         event.start.term++;
@@ -242,7 +242,7 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
         event.start.entries = loaded.entries;
         rv = engine_event(e, now_ms, &event, ret);
         if (rv != 0) {
-            return rv; /* libraft may have freed the entries, or not */
+            return rv; /* libraft may or may not have freed the entries */
         }
         ret->vote_changed |= new_term;
     }
@@ -251,7 +251,7 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
     return rv == CONCLAVE_ENOMEM ? engine_fail(e, rv) : rv;
 }
 
-/* --- facts ---------------------------------------------------------------------------------------- */
+/* --- state ---------------------------------------------------------------------------------------- */
 
 static unsigned trail_records(const struct raft_trail *t)
 {
@@ -272,7 +272,7 @@ uint64_t engine_term_at(const struct engine *e, uint64_t index)
         return 0;
     }
     if (index > t->offset) {
-        /* The newest are asked for most. */
+        /* Search backwards, because the newest ones are needed most. */
         uint64_t term = 0;
         for (unsigned n = trail_records(t); n > 0; n--) {
             unsigned at = (t->front + n - 1) % t->size;

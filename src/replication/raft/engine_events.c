@@ -1,4 +1,4 @@
-/* The engine's own events, save the start: checked for what libraft only asserts. */
+/* The engine's own events, except the start. They check the conditions that libraft only asserts. */
 #include "replication/raft/engine.h"
 
 #include "replication/disk/configuration.h"
@@ -8,8 +8,8 @@
 
 /* --- events --------------------------------------------------------------------------------------- */
 
-/* Positions must not change: libraft keeps a leader's figures by position when the number of members
- * stays the same. configuration_encode sees to the order; here it is made sure of. */
+/* Positions must not change, because libraft keeps a leader's progress by position while the number of members stays
+ * the same. configuration_encode provides the order; this function verifies it. */
 static bool same_positions(const struct raft_configuration *now,
                            const struct configuration_member *next, size_t n)
 {
@@ -34,7 +34,7 @@ static int check_change(const struct engine *e, struct slice payload)
         !same_positions(&r->configuration, next, n_next)) {
         return CONCLAVE_EINVAL;
     }
-    /* Else two leaders could change the members at once (Ongaro's correction of 2015). */
+    /* Otherwise two leaders could change the members at once (Ongaro's correction of 2015). */
     bool settled = engine_voters(&r->configuration) == 1 ||
                    engine_term_at(e, r->commit_index) == r->current_term;
     return settled ? 0 : CONCLAVE_EBUSY;
@@ -67,7 +67,7 @@ int engine_persisted(struct engine *e, int64_t now_ms, uint64_t index, struct en
 {
     struct raft_event event = {.type = RAFT_PERSISTED_ENTRIES,
                                .persisted_entries = {.index = index}};
-    /* As a candidate all there is has been stored. */
+    /* A candidate's entries are all stored. */
     if (e->raft.snapshot.installing || index <= e->raft.last_stored ||
         index > engine_last_index(e) || engine_state(e) == RAFT_CANDIDATE) {
         return engine_no_event(e, now_ms, ret);
@@ -132,7 +132,8 @@ int engine_installed(struct engine *e, int64_t now_ms, const struct snapshot_met
         rv = engine_event(e, now_ms, &event, ret);
     }
     if (rv == 0 && e->raft.commit_index != meta->index) {
-        rv = CONCLAVE_ENOMEM; /* which libraft swallows, having freed what it still holds */
+        rv =
+            CONCLAVE_ENOMEM; /* libraft hides this error, although it has freed entries that it still uses */
     }
     return rv != 0 ? engine_fail(e, rv) : 0;
 }
@@ -165,7 +166,7 @@ int engine_timeout(struct engine *e, int64_t now_ms, struct engine_result *ret)
         *ret = result;
     }
     if (rv == 0 && e->hasten_ms != 0 && engine_state(e) == RAFT_CANDIDATE) {
-        /* Two who are hasty at once would take each other's votes for ever. */
+        /* Otherwise two hasty candidates would take each other's votes forever. */
         e->hasten_ms = e->hasten_ms < e->election_ms / 2 ? e->hasten_ms * 2 : e->election_ms;
         raft_set_election_timeout(&e->raft, e->hasten_ms);
     }
@@ -244,7 +245,7 @@ void engine_hasten(struct engine *e, int64_t now_ms, unsigned ms)
         e->now = (raft_time)now_ms;
     }
     e->hasten_ms = ms;
-    /* From now, so that two who lose the leader at once are not due at once. */
+    /* Counted from now, so that two followers that lose the leader at once have different deadlines. */
     e->raft.election_timer_start = e->now;
     raft_set_election_timeout(&e->raft, ms);
 }

@@ -1,4 +1,4 @@
-/* One step of libraft, with all that its update says taken over at once. */
+/* One step of libraft, and everything that follows from its update. */
 #include "replication/raft/engine_raft.h"
 
 #include "replication/disk/configuration.h"
@@ -42,7 +42,7 @@ int engine_fail(struct engine *e, int rv)
 
 int engine_make_room(struct engine *e, size_t n)
 {
-    /* No step makes more than two messages for each member, and a few. */
+    /* A step makes at most two messages per member, and a few more. */
     unsigned more = 2 * (unsigned)n + 16;
     if (e->raft.n_messages_cap < more) {
         struct raft_message *messages = raft_realloc(e->raft.messages, more * sizeof *messages);
@@ -173,8 +173,8 @@ static int copy_configuration(const struct raft_configuration *c, struct raft_co
     return 0;
 }
 
-/* Not left to the caller's apply: by then another configuration may have come, and a rollback of
- * that one would end at a configuration that is out of date. */
+/* Not left to the caller's apply: by then another configuration may have come, and a rollback of that one would end at
+ * an outdated configuration. */
 static int settle_configuration(struct engine *e, struct engine_result *ret)
 {
     struct raft *r = &e->raft;
@@ -215,7 +215,8 @@ void engine_stand(struct engine *e)
     self->role = RAFT_VOTER;
 }
 
-/* After a step: whoever does not stand any more has the part again that its log gives it, unless that entry is gone. */
+/* After a step: a server that is no candidate any more gets back the role that its log gives it, unless that entry is
+ * gone. */
 static void stand_no_more(struct engine *e)
 {
     struct raft *r = &e->raft;
@@ -264,7 +265,7 @@ int engine_step(struct engine *e, struct raft_event *event, struct engine_result
     assert(e->raft.commit_index >= commit_before && e->raft.commit_index <= engine_last_index(e));
     ret->commit_moved |= e->raft.commit_index != commit_before;
     rv = settle_configuration(e, ret);
-    e->flags = update.flags; /* not those of a step within */
+    e->flags = update.flags; /* not those of a nested step */
     return rv;
 }
 
@@ -276,7 +277,7 @@ bool engine_sole_voter(const struct engine *e)
 
 int engine_new_term(struct engine *e, struct engine_result *ret)
 {
-    /* A request that raises the term and cannot be granted: its log is empty, ours is not. */
+    /* A vote request that raises the term but cannot be granted: its log is empty, ours is not. */
     struct raft_message message = {
         .type = RAFT_REQUEST_VOTE,
         .server_id = e->raft.id,
@@ -324,7 +325,7 @@ int engine_submit_entry(struct engine *e, uint32_t kind, struct slice payload,
         .term = raft_current_term(&e->raft),
         .type = engine_entry_types[kind],
         .buf = {.base = (void *)(uintptr_t)payload.data, .len = payload.len},
-        .batch = e, /* not NULL, and not looked at */
+        .batch = e, /* must not be NULL, but is not used */
     };
     struct raft_event event = {.type = RAFT_SUBMIT, .submit = {.entries = &entry, .n = 1}};
     return engine_step(e, &event, ret);
@@ -339,8 +340,7 @@ int engine_end(struct engine *e, struct engine_result *ret)
             e->hasten_ms = 0;
             raft_set_election_timeout(&e->raft, e->election_ms);
         }
-        /* libraft saves itself the barrier when everything is committed; but then nothing of the
-         * new term is. */
+        /* If everything is committed, libraft omits the barrier; but then there is no entry of the new term. */
         if (!ret->barrier && engine_voters(&e->raft.configuration) > 1) {
             rv = engine_submit_entry(e, ENTRY_BARRIER, SLICE_NULL, ret);
             ret->barrier = rv == 0;
@@ -370,7 +370,7 @@ int engine_event(struct engine *e, int64_t now_ms, struct raft_event *event,
     return rv;
 }
 
-/* Nothing to do: an empty result. */
+/* There is nothing to do: an empty result. */
 int engine_no_event(struct engine *e, int64_t now_ms, struct engine_result *ret)
 {
     struct engine_result result;

@@ -1,4 +1,4 @@
-/* What other members say, checked and cut so that libraft can bear it (engine.h says why). */
+/* Messages from other members, checked and cut so that libraft can handle them (see engine.h). */
 #include "replication/raft/engine.h"
 
 #include "replication/disk/configuration.h"
@@ -8,15 +8,15 @@
 #include <assert.h>
 #include <string.h>
 
-/* Far above what can be reached, far enough below the end that nothing runs over. */
+/* Far above all reachable numbers, and far enough below the end that nothing overflows. */
 #define NUMBER_MAX (UINT64_C(1) << 62)
 
-#define PEER_ADDRESS "peer" /* libraft hands it back with its answers; nobody reads it */
+#define PEER_ADDRESS "peer" /* libraft copies it into its answers, where it is not used */
 
 /* Versions of libraft's messages, as 0.22.1 sends them. */
 enum { APPEND_RESULT_VERSION = 2, VOTE_VERSION = 2, OTHER_VERSION = 0 };
 
-/* --- what no sound member sends ------------------------------------------------------------------- */
+/* --- malformed messages --------------------------------------------------------------------------- */
 
 static bool engine_receive_number(uint64_t n)
 {
@@ -113,7 +113,7 @@ static void heard_leader(struct engine *e, const struct engine_message *m)
     }
 }
 
-/* What libraft leaves unset in an answer to a stale leader. */
+/* Sets the fields that libraft leaves unset in an answer to a stale leader. */
 static void clean_refusal(struct engine *e, unsigned from)
 {
     for (unsigned i = from; i < e->out_n; i++) {
@@ -125,14 +125,14 @@ static void clean_refusal(struct engine *e, unsigned from)
 
 /* --- append --------------------------------------------------------------------------------------- */
 
-/* What is left of an append. */
+/* The remaining part of an append. */
 struct append_part {
     uint64_t prev_index, prev_term, commit;
     const struct engine_entry *entries;
     size_t n;
 };
 
-/* One step. At most the first entry is a configuration. */
+/* One step. Only the first entry may be a configuration. */
 static int feed_part(struct engine *e, const struct engine_message *m, const struct append_part *p,
                      struct engine_result *ret)
 {
@@ -169,7 +169,7 @@ static int feed_part(struct engine *e, const struct engine_message *m, const str
     }
     args->entries = entries;
     int rv = feed(e, &message, m, ret);
-    /* On every other way libraft has freed it. */
+    /* On every other path libraft has freed it. */
     if (rv == 0 && p->n > 0 && (e->flags & (RAFT_UPDATE_ENTRIES)) != 0) {
         raft_free(batch);
     }
@@ -177,8 +177,8 @@ static int feed_part(struct engine *e, const struct engine_message *m, const str
     return rv;
 }
 
-/* Takes off what is committed here: this server has it, and the leader of any later term too.
- * Returns 0 or CONCLAVE_ECORRUPT. */
+/* Cuts off entries that are committed here: this server has them, and so has the leader of any later term. Returns 0 or
+ * CONCLAVE_ECORRUPT. */
 static int cut_committed(const struct engine *e, struct append_part *p)
 {
     uint64_t commit = e->raft.commit_index;
@@ -201,7 +201,7 @@ static int cut_committed(const struct engine *e, struct append_part *p)
     return 0;
 }
 
-/* How many entries go into one step: up to the next configuration. */
+/* The number of entries for one step: up to the next configuration. */
 static size_t step_length(const struct append_part *p)
 {
     size_t n = p->n > 0 ? 1 : 0;
@@ -237,7 +237,7 @@ static int receive_append(struct engine *e, const struct engine_message *m,
             rest.entries += part.n;
         }
         rest.n -= part.n;
-        /* A refusal ends it. */
+        /* A refusal ends the append. */
         more = rest.n > 0 && engine_term_at(e, rest.prev_index) == rest.prev_term;
     }
     if (rv == 0 && stale) {
@@ -282,8 +282,8 @@ static int receive_install(struct engine *e, const struct engine_message *m,
     return rv;
 }
 
-/* Lowers what libraft believes the member to have: its disk was replaced, or lost the end of the
- * log. False: not possible with this libraft. */
+/* Lowers the match index that libraft has of a member, because its disk was replaced or lost the end of the log. False:
+ * not possible with this libraft. */
 static bool forget_match(struct engine *e, uint64_t id, uint64_t has)
 {
     const struct raft_configuration *c = &e->raft.configuration;
@@ -294,8 +294,9 @@ static bool forget_match(struct engine *e, uint64_t id, uint64_t has)
     return i < c->n && raft_progress_set_match(&e->raft, i, has);
 }
 
-/* libraft tells the member that shall lead to begin with the first answer that comes, though it has
- * entries yet to store: it ignores that, and is not told again. */
+/* During a transfer, libraft tells the next leader to begin when the first answer arrives, even if that member has not
+ * stored all entries yet: the member then ignores the message, and libraft does not repeat it. So such answers wait
+ * here. */
 static int feed_append_result(struct engine *e, struct raft_message *message,
                               const struct engine_message *m, struct engine_result *ret)
 {
@@ -312,10 +313,10 @@ static int feed_append_result(struct engine *e, struct raft_message *message,
     return rv;
 }
 
-/* While libraft waits for a member to install a snapshot, its signs of life are about the newest snapshot, and it looks
- * at a refusal only when that is the one it sent. After the next snapshot it would wait until its install timeout, though
- * the member answers all the time. So the member is asked about the one that was sent: its refusal makes libraft begin
- * anew, and its consent, when it has that snapshot, makes libraft go on behind it. */
+/* While libraft waits for a member to install a snapshot, its heartbeats are about the newest snapshot, but it accepts
+ * a refusal only for the one that it sent. After the next snapshot it would wait until its install timeout, although
+ * the member answers all the time. So the member is asked about the snapshot that was sent: a refusal makes libraft
+ * begin anew, and an agreement (the member has the snapshot) makes it continue after the snapshot. */
 static int ask_about_snapshot(struct engine *e, const struct engine_message *m)
 {
     if (engine_state(e) != RAFT_LEADER || engine_server(e, m->peer) == NULL) {
@@ -369,8 +370,8 @@ static int receive_append_result(struct engine *e, const struct engine_message *
     return rv;
 }
 
-/* libraft answers a pre-vote with the candidate's own term, also where that is old: the candidate would
- * never learn of the new one, and when its log is the longer one nobody could be elected. */
+/* libraft answers a pre-vote with the candidate's own term, even an old one: the candidate would never learn the new
+ * term, and if its log is the longest, no candidate could be elected. */
 static void tell_term(struct engine *e)
 {
     for (unsigned i = 0; i < e->out_n; i++) {
@@ -380,10 +381,9 @@ static void tell_term(struct engine *e)
     }
 }
 
-/* Who is asked votes, whatever its own log says of its part (Ongaro's thesis, 4.2.2): the entry that
- * makes it a voter may not have reached it, and without its vote nobody could lead and bring that
- * entry. libraft lets only those vote who know themselves as voters, and only those forget a silent
- * leader. */
+/* A server that is asked votes, whatever role its own log gives it (Ongaro's thesis, 4.2.2): the entry that makes it a
+ * voter may not have reached it, and without its vote no leader could bring that entry. libraft lets only members vote
+ * that know themselves as voters, and only those forget a silent leader. */
 static int feed_vote(struct engine *e, struct raft_message *message, const struct engine_message *m,
                      struct engine_result *ret)
 {
@@ -453,7 +453,7 @@ static int receive_timeout_now(struct engine *e, const struct engine_message *m,
         .last_log_index = m->timeout_now.last_index,
         .last_log_term = m->timeout_now.last_term,
     };
-    /* A sole voter needs nobody's leave, and libraft would not give it a new term. */
+    /* A sole voter needs no permission, and libraft would not give it a new term. */
     return e->voting && !engine_sole_voter(e) ? feed(e, &message, m, ret) : 0;
 }
 

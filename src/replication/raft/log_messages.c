@@ -1,4 +1,4 @@
-/* Writes and reads the frames between the logs of two members. */
+/* Encodes and decodes the frames between the logs of two members. */
 #include "replication/raft/log_messages.h"
 
 #include "base/endian.h"
@@ -119,7 +119,7 @@ void log_message_put_note(struct buf *out, enum log_message_kind kind,
 
 struct input {
     struct slice rest;
-    bool bad; /* something was missing */
+    bool bad; /* the input is too short */
 };
 
 static struct slice log_messages_take(struct input *in, size_t n)
@@ -157,7 +157,7 @@ static uint8_t take_u8(struct input *in)
     return in->bad ? 0 : s.data[0];
 }
 
-/* A byte of flags of which only the lowest two are known. */
+/* A byte of flags; only the lowest two are known. */
 static uint8_t take_flags(struct input *in)
 {
     uint8_t flags = take_u8(in);

@@ -1,4 +1,4 @@
-/* Receives a snapshot file, writes it aside and checks it. */
+/* Receives a snapshot file, writes it under another name and checks it. */
 #include "replication/snapshot/snapshot_receive.h"
 
 #include "base/map.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One chunk on its way to the disk. */
+/* One chunk that is being written. */
 struct write_job {
     struct worker_job job;
     struct snapshot_receiver *rx;
@@ -102,7 +102,7 @@ static void reply(struct snapshot_receiver *rx, uint64_t to, uint64_t identity, 
     buf_finish(&b);
 }
 
-/* The drawing in the header. */
+/* As the drawing in the header. */
 static const uint16_t RECEIVE_NEXT[] = {
     [RECEIVE_IDLE] = TRANSITION_TO(RECEIVE_OPENING) | TRANSITION_TO(RECEIVE_CLEANING),
     [RECEIVE_OPENING] = TRANSITION_TO(RECEIVE_FILLING) | TRANSITION_TO(RECEIVE_IDLE) |
@@ -140,7 +140,7 @@ static void clean_done(struct worker_job *job)
     rx->host.ran(rx->host.ctx);
 }
 
-/* No job but writes may be under way: they come before this one. */
+/* Only writes may be in progress; they come before this job. */
 static void clean(struct snapshot_receiver *rx)
 {
     snapshot_receive_run(rx, RECEIVE_CLEANING, clean_work, clean_done);
@@ -150,13 +150,13 @@ static void warn(struct snapshot_receiver *rx)
 {
     char text[400];
     (void)snprintf(text, sizeof text,
-                   "the snapshot of index %" PRIu64 " from server %" PRIu64 " is of no use: %s",
+                   "the snapshot of index %" PRIu64 " from server %" PRIu64 " cannot be used: %s",
                    rx->offer.index, rx->from, error_text_of(&rx->problem, rx->rv));
     rx->host.warn(rx->host.ctx, text);
     error_text_finish(&rx->problem);
 }
 
-/* A job was overtaken by snapshot_receiver_discard. */
+/* Whether snapshot_receiver_discard came during the job. */
 static bool overtaken(struct snapshot_receiver *rx)
 {
     if (rx->state != RECEIVE_CLEANING) {
@@ -194,7 +194,7 @@ static void check_done(struct worker_job *job)
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
     if (!overtaken(rx)) {
         if (rx->rv == CONCLAVE_ECORRUPT && rx->found > 0) {
-            /* What an earlier run had written may not have reached the disk: no fault of the sender's. */
+            /* The part from an earlier run may not have reached the disk: the sender is not to blame. */
             error_text_finish(&rx->problem);
             rx->rv = 0;
             rx->anew = true;
@@ -232,7 +232,7 @@ static void write_done(struct worker_job *job)
             rx->written = w->offset + w->bytes.len;
             reply(rx, rx->from, rx->offer.identity, rx->written, WANT_MORE);
         } else if (rx->state == RECEIVE_FILLING) {
-            warn(rx); /* the check would find it as well */
+            warn(rx); /* the check would find it, too */
             clean(rx);
         }
     }
@@ -295,7 +295,7 @@ void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
         return;
     }
     if (rx->state != RECEIVE_IDLE) {
-        /* It is offered again when it is not answered, and then there is room. */
+        /* Without an answer it is offered again; then there is room. */
         snapshot_receiver_discard(rx);
         return;
     }
@@ -313,7 +313,7 @@ void snapshot_receiver_decline(struct snapshot_receiver *rx, uint64_t from,
     reply(rx, from, offer->identity, 0, WANT_NOTHING);
 }
 
-/* What was lost on the way is asked for, once. */
+/* Requests the part that was lost, once. */
 static void tell_gap(struct snapshot_receiver *rx)
 {
     if (!rx->gap_told) {
@@ -378,7 +378,7 @@ void snapshot_receiver_discard(struct snapshot_receiver *rx)
     switch (rx->state) {
     case RECEIVE_IDLE:
     case RECEIVE_CLEANING:
-    case RECEIVE_ACCEPTING: /* its end is told, and decides */
+    case RECEIVE_ACCEPTING: /* its end is reported, and decides */
         break;
     case RECEIVE_OPENING:
     case RECEIVE_CHECKING:

@@ -1,15 +1,15 @@
 /*
- * Receives one snapshot file, from whoever leads:
+ * Receives one snapshot file from the leader:
  *
- *   IDLE → offer → OPENING → FILLING → all there → CHECKING → `ready` → READY
+ *   IDLE → offer → OPENING → FILLING → complete → CHECKING → `ready` → READY
  *     → accept → ACCEPTING → `accepted` → done → IDLE
- *   CHECKING → it does not check, and an earlier run began it → OPENING, from empty
+ *   CHECKING → the check fails, and an earlier run began the file → OPENING, from empty
  *   any → discard, a failure, another offer → CLEANING → IDLE
  *
- * It is written aside, synced and checked as a whole before anybody hears of it, and has its name
- * only after `accepted`. The same file, offered again by this or another leader, goes on where it
- * was, also after a restart: what was begun stays until it is whole, another one comes, or the log has caught up
- * otherwise and takes a snapshot of its own.
+ * The file is written under another name, synced and checked as a whole before it is reported, and gets its final name
+ * only with `accepted`. If this or another leader offers the same file again, receiving continues where it stopped,
+ * also after a restart: a partial file stays until it is complete, another one comes, or the log has caught up in
+ * another way and takes its own snapshot.
  */
 #ifndef REPLICATION_SNAPSHOT_SNAPSHOT_RECEIVE_H
 #define REPLICATION_SNAPSHOT_SNAPSHOT_RECEIVE_H
@@ -20,10 +20,10 @@
 
 struct snapshot_receiver_callbacks {
     void *ctx;
-    /* The file is whole. Now or later: snapshot_receiver_accept or _discard. Told again when it is
+    /* The file is complete. Call snapshot_receiver_accept or _discard, now or later. Called again if the file is
      * offered again meanwhile. */
     void (*ready)(void *ctx, uint64_t from, const struct log_message_offer *offer);
-    /* It is durable under its name, or (rv) not. Then snapshot_receiver_done or _discard. */
+    /* It is durable under its final name, or not (rv). Then call snapshot_receiver_done or _discard. */
     void (*accepted)(void *ctx, int rv);
 };
 
@@ -50,12 +50,12 @@ struct snapshot_receiver {
     uint64_t expected; /* offset of the next chunk */
     uint64_t written;
     bool gap_told;
-    bool anew;             /* nothing of an earlier run is to be used */
-    struct worker_job job; /* all but the writes */
+    bool anew;             /* use nothing of an earlier run */
+    struct worker_job job; /* for all but the writes */
 
-    int fd;                    /* LANE_FILES': or -1 */
-    uint64_t found;            /* LANE_FILES' until the job is done: bytes of an earlier run */
-    int rv;                    /* LANE_FILES' until the job is done: the first failure */
+    int fd;         /* belongs to LANE_FILES; or -1 */
+    uint64_t found; /* belongs to LANE_FILES until the job is done: bytes of an earlier run */
+    int rv;         /* belongs to LANE_FILES until the job is done: the first failure */
     struct error_text problem; /* the same */
 };
 
@@ -64,10 +64,10 @@ void snapshot_receiver_init(struct snapshot_receiver *rx, const struct stream_ho
                             const struct file_ops *ops, const char *dir,
                             const uint8_t cluster[FORMAT_CLUSTER_SIZE]);
 
-/* Only when no job is under way. What is unfinished stays for the next start. */
+/* Only while no job is in progress. A partial file stays for the next start. */
 void snapshot_receiver_finish(struct snapshot_receiver *rx);
 
-/* The caller has looked whether it needs the snapshot; if not: snapshot_receiver_decline. */
+/* The caller has checked that it needs the snapshot; if not, it calls snapshot_receiver_decline. */
 void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
                              const struct log_message_offer *offer);
 void snapshot_receiver_decline(struct snapshot_receiver *rx, uint64_t from,

@@ -1,4 +1,4 @@
-/* Sends snapshot files, a window of chunks at a time. */
+/* Sends snapshot files, with a window of chunks. */
 #include "replication/snapshot/snapshot_send.h"
 
 #include "base/map.h"
@@ -15,22 +15,22 @@ struct snapshot_transfer {
     struct list node;
     struct snapshot_sender *s;
     uint64_t to;
-    struct log_message_offer offer; /* size and identity once it is open */
+    struct log_message_offer offer; /* size and identity are set when it is open */
     bool open;
     bool linked;
-    bool asked;    /* an offer is unanswered: the next WANT says where to go on */
+    bool asked;    /* an offer is unanswered: the next WANT says where to continue */
     bool ending;   /* close and forget */
-    bool busy;     /* the job is under way; then what follows is its own */
+    bool busy;     /* the job is in progress and owns the fields below */
     uint64_t sent; /* offset of the next chunk */
     uint64_t acked;
-    int64_t heard_ms; /* or offered */
+    int64_t heard_ms; /* when the member last answered, or the file was offered */
     unsigned unanswered;
-    unsigned rejected; /* times it did not check at the other end */
+    unsigned rejected; /* how often the member found it damaged */
 
     struct worker_job job;
     enum task task;
     int fd;      /* or -1 */
-    uint64_t at; /* what is read */
+    uint64_t at; /* offset that is read */
     int rv;
     uint64_t size;
     uint64_t identity;
@@ -111,7 +111,7 @@ static void give_offer(struct snapshot_transfer *t)
     buf_finish(&b);
 }
 
-/* What is next, unless something is under way. */
+/* Begins the next step, unless a job is in progress. */
 static void go_on(struct snapshot_transfer *t)
 {
     if (t->busy) {
@@ -143,10 +143,10 @@ static void snapshot_send_fail(struct snapshot_transfer *t)
 static void transfer_done(struct worker_job *job)
 {
     struct snapshot_transfer *t = CONTAINER_OF(job, struct snapshot_transfer, job);
-    struct stream_host host = t->s->host; /* t may go */
+    struct stream_host host = t->s->host; /* t may be freed */
     t->busy = false;
     if (t->rv == CONCLAVE_NO_NODE) {
-        t->ending = true; /* trimmed meanwhile: the engine will name another */
+        t->ending = true; /* trimmed meanwhile: the engine will choose another */
     } else if (t->rv != 0) {
         snapshot_send_fail(t);
     } else if (t->task == TASK_OPEN) {
@@ -208,7 +208,7 @@ void snapshot_sender_begin(struct snapshot_sender *s, const struct engine_messag
     }
     t = calloc(1, sizeof *t);
     if (t == NULL) {
-        return; /* the engine asks again */
+        return; /* the engine will ask again */
     }
     t->s = s;
     t->to = install->peer;
@@ -216,7 +216,7 @@ void snapshot_sender_begin(struct snapshot_sender *s, const struct engine_messag
     t->offer.index = install->install.index;
     t->offer.snapshot_term = install->install.term;
     t->offer.configuration_index = install->install.configuration_index;
-    t->linked = true; /* the engine asks only while it hears the member */
+    t->linked = true; /* the engine asks only while the member answers it */
     t->fd = -1;
     t->job.work = transfer_work;
     t->job.done = transfer_done;
@@ -245,7 +245,7 @@ void snapshot_sender_wanted(struct snapshot_sender *s, uint64_t from,
             give_offer(t);
         }
     } else if (t->asked || wanted->offset <= t->acked) {
-        /* An answer to the offer, or something got lost: from there on. */
+        /* An answer to the offer, or a chunk was lost: continues from there. */
         t->asked = false;
         t->acked = t->sent = wanted->offset;
     } else if (wanted->offset <= t->sent) {
