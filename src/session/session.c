@@ -7,19 +7,19 @@
 #include <stdlib.h>
 
 /*
- * A wheel of ticks, each of one granule. A session lies in the slot of the tick at whose beginning it
- * is due; slots are shared by ticks that are WHEEL_SLOTS apart, so the due tick is kept in the session
- * and compared. Nothing is allocated after a session was added: a sign of life cannot fail.
+ * A wheel of ticks, each of one granule. A session is in the slot of the tick at whose beginning it is due. Ticks that
+ * are WHEEL_SLOTS apart share a slot, so the session keeps its tick for comparison. After a session was added nothing
+ * is allocated: a sign of life cannot fail.
  *
- * Where the tracker reports, a session with a sign of life that the leader may not know lies in
- * `unreported` instead, in the order of these signs; nothing is ended there.
+ * Where the tracker reports, a session with a sign of life that the leader may not know is in `unreported` instead, in
+ * the order of these signs; no session ends there.
  *
  *        next                        a session is due at tick
  *          v                         (last sign of life + timeout) / tick_ms + 1
  *   ... | 7 | 8 | 9 | ... | 7 + WHEEL_SLOTS - 1 | (7 again)
  *
- * Ticks count the tracker's own time, which stands still during a pause: the caller's clock minus
- * `lost_ms`. No session is due before tick `next`.
+ * Ticks count the tracker's own time, which stops during a pause: the caller's clock minus `lost_ms`. No session is due
+ * before tick `next`.
  */
 enum { WHEEL_SLOTS = 256 };
 
@@ -31,9 +31,9 @@ struct tracked_session {
     int64_t id;
     int64_t due;              /* tick at which it expires */
     int64_t heard_ms;         /* last sign of life, on the caller's clock */
-    uint32_t report;          /* the first report that has it; 0: it is in its slot */
+    uint32_t report;          /* the first report that contains it; 0: it is in its slot */
     uint32_t timeout_ms : 31; /* negotiated */
-    uint32_t ending : 1;      /* it was named, and not heard of since */
+    uint32_t ending : 1;      /* it was reported as due, and gave no sign of life since */
 };
 
 struct session_tracker {
@@ -41,8 +41,8 @@ struct session_tracker {
     struct list slots[WHEEL_SLOTS]; /* struct tracked_session, by due % WHEEL_SLOTS */
     struct list unreported;         /* struct tracked_session, oldest sign of life first */
     uint32_t reports;               /* number of the last report */
-    bool leads;                     /* sessions are ended here, not reported */
-    int64_t next;                   /* first tick that was not looked at yet */
+    bool leads;                     /* this server ends sessions and does not report them */
+    int64_t next;                   /* first tick that was not checked yet */
     int64_t lost_ms;                /* sum of the pauses */
     int32_t tick_ms;                /* the granule */
 };
@@ -72,7 +72,7 @@ int64_t session_tracker_own_ms(const struct session_tracker *t, int64_t now_ms)
     return saturating_add(now_ms, -t->lost_ms);
 }
 
-/* The tick in which a time of the caller's clock lies. */
+/* The tick of a time on the caller's clock. */
 static int64_t session_tick(const struct session_tracker *t, int64_t now_ms, int64_t more_ms)
 {
     int64_t own_ms = saturating_add(session_tracker_own_ms(t, now_ms), more_ms);
@@ -97,7 +97,7 @@ static void session_arm(struct session_tracker *t, struct tracked_session *s, in
     }
     s->due = due;
     if (s->report != 0 && !t->leads) {
-        return; /* it goes to its slot when it was reported */
+        return; /* it moves to its slot after its report */
     }
     s->report = 0;
     list_remove(&s->link);
@@ -105,7 +105,7 @@ static void session_arm(struct session_tracker *t, struct tracked_session *s, in
     if (due < t->next) {
         t->next = due;
     }
-    assert(s->due >= t->next && s->report == 0); /* it is found when its tick comes */
+    assert(s->due >= t->next && s->report == 0); /* its tick will find it */
 }
 
 /* A sign of life. */
@@ -272,7 +272,7 @@ static void session_collect(struct list *slot, int64_t now, struct list *due)
     }
 }
 
-/* Asks about a session that is due. */
+/* Asks the owner about a session that is due. */
 static void session_judge(struct session_tracker *t, struct tracked_session *s, int64_t now_ms,
                           session_verdict fn, void *ctx)
 {
@@ -303,7 +303,7 @@ void session_tracker_expire(struct session_tracker *t, int64_t now_ms, session_v
         session_collect(&t->slots[((uint64_t)t->next + i) % WHEEL_SLOTS], now, &due);
     }
     t->next = saturating_add(now, 1);
-    /* Whatever fn removes leaves the list by itself; what it adds or touches is due later. */
+    /* Sessions that fn removes leave the list by themselves; those that it adds or touches are due later. */
     struct list *link;
     while ((link = list_pop_front(&due)) != NULL) {
         session_judge(t, CONTAINER_OF(link, struct tracked_session, link), now_ms, fn, ctx);

@@ -1,13 +1,12 @@
 /*
- * Where batches come from. A server sends those of its clients again whenever the leader may have
- * lost them; what is kept here, in every server alike, makes that harmless: the sequence of each
- * origin's last batch.
+ * The origins of batches. A server sends its clients' batches again whenever the leader may have lost them. That is
+ * harmless because every server keeps the sequence of each origin's last batch here.
  */
 #include "state/state_internal.h"
 
 #include <assert.h>
 
-/* Place of the first origin that is not before id. */
+/* Position of the first origin whose id is not less than id. */
 static size_t origin_place(const struct state *s, int64_t id)
 {
     size_t low = 0;

@@ -1,13 +1,13 @@
 /*
- * The nodes that go by themselves: containers that lost their last child, and nodes whose TTL is
- * over. The leader looks for them and proposes each one's deletion; what was true when it looked is
- * checked again here, so that a node that was changed or made anew meanwhile stays.
+ * Nodes that are deleted by themselves: containers that lost their last child, and nodes whose TTL is over. The leader
+ * searches them and proposes each deletion. Apply checks again what the leader found, so that a node that was changed
+ * or created again meanwhile stays.
  */
 #include "state/state_internal.h"
 
 #include <assert.h>
 
-/* An owned node that was used is spent when it has no child; by ZooKeeper's ContainerManager. */
+/* A container or TTL node that was used is spent when it has no child, as in ZooKeeper's ContainerManager. */
 static bool is_spent(const struct znode *node, const struct state_spent_rules *rules)
 {
     int64_t age_ms = rules->now_ms - node->mtime;

@@ -24,7 +24,7 @@ void batch_begin(struct buf *b, const struct batch_header *header)
     buf_append_i32(b, 0);
 }
 
-/* The command goes in whole or not at all: its size is reserved first. */
+/* Reserves the size first, so that the command is appended whole or not at all. */
 void batch_add(struct buf *b, size_t start, const struct command *command)
 {
     size_t ids = command->ids.count > 0 ? command->ids.items.len : 0;

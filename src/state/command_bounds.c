@@ -19,7 +19,7 @@ bool command_bounds_path(const struct command_bounds *b, struct slice path)
         return false;
     }
     if ((int64_t)path.len / 2 <= b->path_depth) {
-        return true; /* a component takes two bytes */
+        return true; /* each component takes at least two bytes */
     }
     for (size_t i = 0; i < path.len; i++) {
         depth += path.data[i] == '/';
@@ -32,7 +32,7 @@ bool command_bounds_acl(const struct command_bounds *b, struct wire_vector asked
 {
     int64_t bytes;
     if (asked.count <= 0) {
-        return true; /* refused for that */
+        return true; /* apply refuses it for that reason */
     }
     if (!acl_measure(asked, ids, &b->acl, &bytes)) {
         return false;
@@ -41,7 +41,7 @@ bool command_bounds_acl(const struct command_bounds *b, struct wire_vector asked
     return *total <= b->acl.bytes + (int64_t)command_bytes * ACL_BYTES_PER_BYTE;
 }
 
-/* Pieces of a list, at least. */
+/* A lower bound for the number of pieces of a list. */
 static size_t count_pieces(struct slice list)
 {
     size_t pieces = 0;
@@ -56,7 +56,7 @@ static size_t count_pieces(struct slice list)
 
 bool command_bounds_reconfig(const struct wire_reconfig_request *r)
 {
-    enum { OTHER_LINES = 16 }; /* the version, and lines that name no server */
+    enum { OTHER_LINES = 16 }; /* the version, and other lines without a server */
     return count_pieces(r->joining_servers) <= BOUNDS_MEMBERS &&
            count_pieces(r->leaving_servers) <= BOUNDS_MEMBERS &&
            count_pieces(r->new_members) <= BOUNDS_MEMBERS + OTHER_LINES;
@@ -103,14 +103,14 @@ static int check_parts(const struct command_bounds *b, struct slice body, struct
     while (rc == 0 && multi_next_part(&r, &op) > 0) {
         if (++count > b->parts) {
             rc = CONCLAVE_BAD_ARGUMENTS;
-        } else if (op.type != WIRE_CHECK && op.type != WIRE_SET_DATA) { /* they make nothing */
+        } else if (op.type != WIRE_CHECK && op.type != WIRE_SET_DATA) { /* they create nothing */
             rc = check_operation(b, &op, ids, body.len, &total);
         }
     }
     return rc;
 }
 
-/* The parts of a multiRead have the record of getData. */
+/* The parts of a multiRead have the same record as getData. */
 static int check_reads(const struct command_bounds *b, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);

@@ -1,8 +1,8 @@
 /*
- * What one command may cost. The server that takes a request in checks it against its own configuration, before it
+ * What one command may cost. The server that receives a request checks it against its own configuration before it
  * proposes it: a refused request never gets into a log. COMMAND_BOUNDED marks a command that was checked; apply refuses
- * such a command beyond the ceilings below, which are the same everywhere. A command without that mark comes from a log of
- * an earlier version: it is applied as it was then, so that a replay gives the same state.
+ * such a command beyond the ceilings below, which are the same everywhere. A command without the mark comes from a log
+ * of an earlier version: it is applied as that version did, so that a replay gives the same state.
  *
  * Only new nodes and lists are bounded: clients can read, change and delete existing nodes with longer paths and lists.
  */
@@ -14,10 +14,10 @@
 
 struct command_bounds {
     int64_t parts;         /* operations of a multi or a multiRead */
-    int64_t path_bytes;    /* of a node to be created */
-    int64_t path_depth;    /* its components */
+    int64_t path_bytes;    /* path of a new node */
+    int64_t path_depth;    /* components of that path */
     struct acl_limits acl; /* of one list; all lists of a command: see command_bounds_acl */
-    int64_t ids;           /* of the caller */
+    int64_t ids;           /* ids of the caller */
 };
 
 enum {
@@ -27,14 +27,14 @@ enum {
     BOUNDS_ACL_ENTRIES = 1024,
     BOUNDS_ACL_BYTES = 65536,
     BOUNDS_IDS = 128,
-    BOUNDS_MEMBERS = 256,     /* servers that a reconfig names in one list */
+    BOUNDS_MEMBERS = 256,     /* servers in one list of a reconfig */
     BOUNDS_QUOTA_TEXT = 1024, /* bytes of a quota's limits or counts */
     BOUNDS_EPHEMERAL_BYTES =
-        64 << 20,           /* of the paths of one session's nodes: they go in one command */
-    BOUNDS_NODES = 1 << 20, /* nodes that a command has looked at beside those that it names */
+        64 << 20,           /* paths of one session's nodes, which are deleted in one command */
+    BOUNDS_NODES = 1 << 20, /* nodes that a command visits besides those that it names */
 };
 
-/* What apply never goes beyond. */
+/* The limits that apply enforces. */
 extern const struct command_bounds command_ceilings;
 
 /* Whether a request may be proposed: 0, CONCLAVE_INVALID_ACL or CONCLAVE_BAD_ARGUMENTS; or, as state_check_write,

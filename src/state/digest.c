@@ -1,16 +1,16 @@
 /*
- * One number for a whole state: the sum of hashes of all there is in it, so neither memory layout nor
- * the order of nodes, children or sessions matters. Being a sum, it follows each change: what was is
- * taken out, what is is put in. A node has two parts, so that a create or delete below it costs
- * little: what it is and holds, and what its children left on it.
+ * One number for a whole state: the sum of hashes of all its parts, so memory layout and the order of nodes, children
+ * or sessions do not matter. Because it is a sum, it follows each change: the old hash is subtracted, the new one
+ * added. A node has two hashes, so that a create or delete below it costs little: one of the node itself, one of the
+ * counts that its children left in it.
  *
- * Limits: finds what differs by mistake or damage, not what somebody made to look alike.
+ * Limits: it finds accidental differences and damage, not deliberate forgery.
  */
 #include "state/digest.h"
 
 #include "state/state_internal.h"
 
-/* Takes one more number into a hash, the order of numbers counting: XXH64's round. */
+/* Folds one more number into a hash, depending on the order: XXH64's round. */
 static inline uint64_t fold(uint64_t h, uint64_t v)
 {
     v *= 0xc2b2ae3d27d4eb4fu;
@@ -18,7 +18,7 @@ static inline uint64_t fold(uint64_t h, uint64_t v)
     return (h << 27 | h >> 37) * 0x9e3779b185ebca87u + 0x85ebca77c2b2ae63u;
 }
 
-/* Every bit of what was folded counts for every bit of the result. */
+/* Mixes, so that every input bit affects every output bit. */
 static inline uint64_t fold_end(uint64_t h)
 {
     h ^= h >> 33;
@@ -33,7 +33,7 @@ uint64_t digest_path(struct slice path)
     return path.len > 0 ? hash_bytes(path.data, path.len) : hash_bytes("/", 1);
 }
 
-/* What lists other than the open one say, by content: their numbers may differ between servers. */
+/* Hashes a list by its content, unless it is the open one, because its number may differ between servers. */
 static uint64_t acl_digest(const struct state *s, const struct znode *node)
 {
     if (node->acl == ACL_OPEN) {
@@ -141,7 +141,7 @@ static uint64_t configuration_digest(const struct configuration *e)
     return fold_end(h) + members_digest(&e->members, 1) + members_digest(&e->target, 2);
 }
 
-/* All but nodes and sessions: there is little of it. */
+/* The hash of everything but nodes and sessions: it is small, so it is computed each time. */
 static uint64_t rest_digest(const struct state *s)
 {
     uint64_t sum = fold_end(fold((uint64_t)s->zxid, (uint64_t)s->time_ms));

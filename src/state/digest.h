@@ -1,4 +1,4 @@
-/* The parts of the state's digest, for those who change what they are of. See digest.c. */
+/* The parts of the state's digest, for the files that change the hashed data. See digest.c. */
 #ifndef STATE_DIGEST_H
 #define STATE_DIGEST_H
 
@@ -13,14 +13,14 @@ struct znode;
 
 /* Hash of a path; "" is "/". */
 uint64_t digest_path(struct slice path);
-/* A node's two parts of the digest; path is its path's. */
+/* The two hashes of a node; path is the hash of its path. */
 uint64_t digest_node(const struct state *s, const struct znode *node, uint64_t path);
 uint64_t digest_children(const struct znode *node, uint64_t path);
 uint64_t digest_session(const struct session *session);
-/* What is remembered of its writes, save for each result. */
+/* The hash of the remembered results without the results themselves. */
 uint64_t digest_results(const struct session *session);
 uint64_t digest_result(int64_t session_id, const struct once_result *result);
-/* Both parts of all nodes. False when memory is out. */
+/* The hashes of all nodes. False: out of memory. */
 bool digest_nodes(const struct state *s, uint64_t *ret);
 
 #endif

@@ -69,7 +69,7 @@ size_t effects_path(struct effects *e, const struct znode *node)
     return offset;
 }
 
-/* Until effects_seal, the data of the path is an offset: the bytes may still move. */
+/* Until effects_seal, the path is an offset, because the bytes may still move. */
 void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
                    const struct acl_list *acl)
 {

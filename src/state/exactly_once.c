@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* How far b is behind a, below 0: before it. */
+/* The distance from a to b; below 0: b is older. */
 static int32_t distance(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)b - (uint32_t)a);
@@ -16,7 +16,7 @@ static struct once_result *result_of(struct list *link)
     return CONTAINER_OF(link, struct once_result, link);
 }
 
-/* The head's part of the digest is taken out before a change and put in after it. */
+/* The digest of the head is subtracted before a change and added after it. */
 static void head_out(struct state *s, const struct session *session)
 {
     s->sessions_digest -= digest_results(session);
@@ -27,7 +27,7 @@ static void head_in(struct state *s, const struct session *session)
     s->sessions_digest += digest_results(session);
 }
 
-/* --- one more, one less ----------------------------------------------------------------------- */
+/* --- adding and removing results -------------------------------------------------------------- */
 
 bool once_results_put(struct state *s, struct session *session, const struct once_result *like,
                       struct slice reply)
@@ -57,7 +57,7 @@ static void result_free(struct state *s, struct once_results *r, struct once_res
     free(result);
 }
 
-/* The digest's head is the caller's. */
+/* The caller updates the digest of the head. */
 static void forget_oldest(struct state *s, struct once_results *r)
 {
     assert(once_results_count(r) > 0);
@@ -66,7 +66,7 @@ static void forget_oldest(struct state *s, struct once_results *r)
     result_free(s, r, oldest);
 }
 
-/* What the client has got is forgotten. */
+/* Forgets the results whose answers the client has received. */
 static void forget_answered(struct state *s, struct once_results *r, int32_t unanswered)
 {
     while (once_results_count(r) > 0 && distance(unanswered, result_of(r->list.next)->number) < 0) {
@@ -143,7 +143,7 @@ void once_results_agree(struct state *s, struct session *session, const struct o
     head_in(s, session);
 }
 
-/* --- a write that may have come before -------------------------------------------------------- */
+/* --- a write that may be a repetition --------------------------------------------------------- */
 
 static struct once_result *exactly_once_find(const struct once_results *r, int32_t number)
 {
@@ -155,14 +155,14 @@ static struct once_result *exactly_once_find(const struct once_results *r, int32
     return NULL;
 }
 
-/* Writes of a link are carried out in order. So one that is below the newest and not among the results
- * was refused before it came to the log, or its result went. */
+/* Writes of a link are applied in order. So a number below the newest without a result was refused before it came into
+ * the log, or its result was forgotten. */
 static int32_t missing(const struct once_results *r, int32_t number)
 {
     return distance(r->forgotten, number) > 0 ? CONCLAVE_THROTTLED : CONCLAVE_CONNECTION_LOSS;
 }
 
-/* The reconfig is under way: whoever asks last is told. After a restore it may be that of another life. */
+/* The reconfig is in progress: its last repetition gets the answer. After a restore it may belong to an earlier run. */
 static void answer_deferred(struct write *w, const struct once_result *result)
 {
     struct member_change *reconfig = &w->s->configuration.reconfig;
@@ -184,13 +184,13 @@ static void answer(struct write *w, const struct once_result *result)
     state_need(buf_ok(&e->reply));
 }
 
-/* A number without results to compare it with cannot be judged: it belongs to a link that was given up. */
+/* A number without results to compare cannot be judged: it belongs to a link that was given up. */
 bool once_results_answer(struct write *w)
 {
     const struct command *command = w->command;
     struct session *session = session_find(w->s, command->session_id);
     if (session == NULL || write_check_session(w) != 0) {
-        return false; /* is told like any other */
+        return false; /* is handled like any other */
     }
     struct once_results *r = session->results;
     if (r == NULL) {
@@ -220,7 +220,7 @@ void once_results_keep(struct write *w)
     const struct effects *e = w->effects;
     struct session *session = session_find(w->s, w->command->session_id);
     if (session == NULL || session->results == NULL || write_check_session(w) != 0) {
-        return; /* it was not carried out, and may come again by another way */
+        return; /* it was not applied, and may come again on another server */
     }
     struct once_results *r = session->results;
     struct once_result result = {
@@ -256,7 +256,7 @@ void once_results_resume(struct state *s, const struct effects *effects)
     struct list *made = session->results->list.prev;
     result_free(s, session->results, result_of(link));
     list_remove(made);
-    list_push_back(after, made); /* in its place */
+    list_push_back(after, made); /* in the order of numbers */
 }
 
 bool state_results(const struct state *s, int64_t session_id, struct state_results *ret)

@@ -1,17 +1,17 @@
 /*
- * The tree below /zookeeper/fence mirrors the one that it fences, as that of quotas does. Who writes at
- * /zookeeper/fence PATH must have ADMIN at PATH, or at the nearest node above it that is there: a binding is a rule
- * about who may change what, as an ACL is. Its first node is made by the leader (version -1, which no client can make),
- * so what stands there on a server that has fencing switched off binds nothing.
+ * The tree below /zookeeper/fence mirrors the tree that it fences, like the one of quotas. To write at /zookeeper/fence
+ * PATH, a client needs ADMIN at PATH, or at the nearest existing node above it: a binding is a rule about who may
+ * change data, as an ACL is. The leader creates the first node (version -1, which no client can create), so a node that
+ * a client created there on a server without fencing binds nothing.
  *
- * A write is the holder's when its session owns the node of the first contender, or when it is part of a multi that
- * checks that node: so a process that was told the node's name by the holder can write, too, and nobody can any more
- * once the node is gone. The lock itself and what leads to it are never fenced. What servers do by themselves
- * (ephemerals of a session that ended, spent containers) is not asked for.
+ * A write belongs to the holder if its session owns the first contender's node, or if it is part of a multi that checks
+ * that node. So a process to which the holder gave the node's name can write, too, and no process can any more once the
+ * node is deleted. The lock itself and the path to it are never fenced. Deletions that servers propose (ephemerals of
+ * an ended session, spent containers) are not checked.
  *
- * Asked after the ACLs and before anything about what is there (that it exists, its version, its children, quotas): who
- * was fenced off learns that, and not that somebody else was faster. Bindings that are there bind whatever the servers'
- * options say now; only making them is switched off.
+ * The check comes after the ACLs and before all checks of the existing data (existence, version, children, quotas): a
+ * client that was fenced off learns that, and not that another one was faster. Existing bindings stay in force whatever
+ * the servers' options are; the options only switch off the creation of bindings.
  */
 #include "state/fence.h"
 
@@ -21,7 +21,7 @@
 
 #define SERVERS_OWN "/zookeeper"
 
-/* All bindings are read again for the next question, and the children of a lock. */
+/* The next question reads all bindings again, and the children of a lock. */
 static void bindings_change(struct write *w)
 {
     struct state *s = w->s;
@@ -52,7 +52,7 @@ void fence_came(struct write *w, const struct znode *node)
     fence_child_came(w->s, node, w->zxid);
 }
 
-/* A contender that goes may make all others be looked at. */
+/* If a contender is deleted, the others may have to be searched. */
 void fence_gone(struct write *w, const struct znode *node)
 {
     fence_changed(w, w->path);
@@ -61,7 +61,7 @@ void fence_gone(struct write *w, const struct znode *node)
     }
 }
 
-/* The first contender; its lock's children count when they are looked at for a change of this command. */
+/* The first contender. If that needs a search, the lock's children count as visited by this command. */
 static const struct znode *first_contender(struct write *w, struct fence_binding *b)
 {
     const struct znode *lock =
@@ -70,8 +70,8 @@ static const struct znode *first_contender(struct write *w, struct fence_binding
     return fence_first(w->s, b, w->zxid);
 }
 
-/* The lock's node, what stands below, and what an election keeps beside it: LOCK.leader, where its leader says that it
- * is ready, under a check of its own. Whether one may contend must not depend on who holds it. */
+/* The lock's node, the nodes below it, and the node beside an election (LOCK.leader), where its leader says that it is
+ * ready and which has its own check. Whether a client may contend must not depend on who holds the lock. */
 static bool belongs_to_lock(struct slice path, struct slice lock)
 {
     if (fence_is_within(path, lock)) {
@@ -82,7 +82,7 @@ static bool belongs_to_lock(struct slice path, struct slice lock)
            fence_is_within(slice_make(path.data + lock.len, path.len - lock.len), beside);
 }
 
-/* Whether the caller may say who writes at a path. */
+/* Whether the caller may decide who writes at a path. */
 static bool permits_binding(const struct write *w, struct slice prefix)
 {
     const struct znode *node;
@@ -92,8 +92,8 @@ static bool permits_binding(const struct write *w, struct slice prefix)
     return state_permits(w->s, node, w->command->ids, WIRE_PERM_ADMIN);
 }
 
-/* Whether nobody may contend for the lock of a but the holder of that of b. Not, when a itself is the deeper binding
- * over its lock. */
+/* Whether only the holder of b's lock could contend for the lock of a. Not so if a itself is the deeper binding over
+ * its lock. */
 static bool shuts_out(struct slice prefix, struct slice lock, struct slice other_prefix,
                       struct slice other_lock)
 {
@@ -101,8 +101,8 @@ static bool shuts_out(struct slice prefix, struct slice lock, struct slice other
            !(prefix.len > other_prefix.len && fence_is_within(lock, prefix));
 }
 
-/* Two bindings that shut each other's lock out would let nobody write any more, and no lock is made the matter of
- * another one's holder by accident. Exempting what stands below any binding's lock instead would let who may bind one
+/* Two bindings that shut out each other's lock would block all writes, and no lock should depend on another one's
+ * holder by accident. To exempt the nodes below every binding's lock instead would let a client that may bind one
  * prefix open that of others. */
 static bool goes_with_others(struct state *s, struct slice prefix, struct slice lock)
 {
@@ -118,7 +118,7 @@ static bool goes_with_others(struct state *s, struct slice prefix, struct slice 
     return true;
 }
 
-/* A binding that would bind nothing is refused, too. */
+/* Also refuses a binding that would bind nothing. */
 static int check_terms(struct state *s, struct slice data, struct slice prefix)
 {
     struct fence_terms terms;
@@ -139,7 +139,7 @@ static int check_leaf(struct write *w, const struct fence_write *f, struct slice
         return CONCLAVE_UNIMPLEMENTED;
     }
     if (f->kind == FENCE_CREATE && !f->lasting) {
-        return CONCLAVE_BAD_ARGUMENTS; /* a binding does not end by itself */
+        return CONCLAVE_BAD_ARGUMENTS; /* a binding must not end by itself */
     }
     return check_terms(w->s, f->data, prefix);
 }
@@ -154,7 +154,7 @@ static int check_below_root(struct write *w, const struct fence_write *f)
     }
     if (prefix.len == 0) {
         if (f->kind == FENCE_SET_ACL) {
-            /* who closes it keeps all others from binding anything */
+            /* a closed ACL there prevents all others from binding */
             return !w->bounded || permits_binding(w, prefix) ? 0 : CONCLAVE_NO_AUTH;
         }
         return f->kind == FENCE_CREATE ? 0 : CONCLAVE_BAD_ARGUMENTS;
@@ -192,7 +192,7 @@ static bool multi_checks(struct write *w, const struct znode *node)
     return multi_has_check(w, buf_slice(path));
 }
 
-/* A lock that is one node of a fixed name has the same name for every holder: a check of it says nothing. */
+/* A lock with a fixed node name has the same name for every holder, so a check of the name proves nothing. */
 static bool is_the_holders(struct write *w, const struct fence_binding *b,
                            const struct znode *first)
 {
@@ -206,7 +206,7 @@ static bool is_the_holders(struct write *w, const struct fence_binding *b,
     return znode_owner(first) == w->command->session_id || (!fixed && multi_checks(w, first));
 }
 
-/* The way to the lock, and the lock, are open to whoever wants to hold it. */
+/* The lock and the path to it stay writable for every client that wants to hold it. */
 static bool serves_the_lock(const struct fence_binding *b, const struct fence_write *f)
 {
     return belongs_to_lock(f->path, b->terms.lock) ||
@@ -243,7 +243,7 @@ int fence_check(struct write *w, const struct fence_write *f)
 
 /* --- the delay -------------------------------------------------------------------------------- */
 
-/* Written without a new version, zxid or event, as the counts of quotas are. */
+/* Written without a new version, zxid or event, like the counts of quotas. */
 static void set_until(struct write *w, struct fence_binding *b, int64_t until_ms)
 {
     struct state *s = w->s;
@@ -265,7 +265,7 @@ static void set_until(struct write *w, struct fence_binding *b, int64_t until_ms
     buf_finish(&text);
 }
 
-/* No later than can be written down, whatever the time is. */
+/* Limited to the largest time that can be written. */
 static int64_t delay_end(int64_t now_ms, int64_t delay_ms)
 {
     return now_ms < FENCE_TIME_MAX_MS - delay_ms ? now_ms + delay_ms : FENCE_TIME_MAX_MS;
@@ -315,7 +315,7 @@ int write_fence_open(struct write *w)
     }
     struct znode *parent = tree_find(&w->s->tree, slice_str(SERVERS_OWN));
     if (parent == NULL) {
-        return CONCLAVE_NO_NODE; /* a snapshot may come without it */
+        return CONCLAVE_NO_NODE; /* a snapshot may lack the node */
     }
     acl_ref(&w->s->tree.acls, ACL_OPEN);
     struct znode_spec spec = {.path = slice_str(FENCE_ROOT),

@@ -111,7 +111,7 @@ static int by_lock(const void *a, const void *b)
                          (*(struct fence_binding *const *)b)->terms.lock);
 }
 
-/* By address: nobody sees the order. */
+/* By address: the order is not visible outside. */
 static int by_node(const void *a, const void *b)
 {
     uintptr_t x = (uintptr_t)(*(struct fence_binding *const *)a)->node;
@@ -119,7 +119,7 @@ static int by_node(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Copies: the node's data is replaced when a delay begins. False when it is none. */
+/* Copies, because the node's data are replaced when a delay begins. False: not a binding. */
 static bool binding_read(struct znode *node, struct fence_binding *ret)
 {
     static const size_t root = sizeof FENCE_ROOT - 1;
@@ -147,7 +147,7 @@ static bool binding_read(struct znode *node, struct fence_binding *ret)
     return true;
 }
 
-/* What clients made before /zookeeper/fence was opened binds nothing. */
+/* Nodes that clients created before /zookeeper/fence was opened bind nothing. */
 static const struct znode *open_root(const struct state *s)
 {
     const struct znode *root = tree_find(&s->tree, slice_str(FENCE_ROOT));
@@ -263,7 +263,7 @@ bool fence_is_reader(const struct znode *contender)
     return fence_name_reads(znode_name(contender));
 }
 
-/* Two of one transaction are told apart by their names, which are the same on all servers. */
+/* Two contenders of one transaction are ordered by their names, which are the same on all servers. */
 static bool is_before(const struct znode *a, const struct znode *b)
 {
     return a->czxid != b->czxid ? a->czxid < b->czxid
@@ -298,7 +298,7 @@ const struct znode *fence_scan(const struct znode *lock)
 {
     const struct znode *first = NULL;
     if (znode_is_ephemeral(lock)) {
-        return lock; /* a lock that is one node of a fixed name */
+        return lock; /* a lock with a fixed node name */
     }
     for (const struct znode *node = znode_first_child(lock); node != NULL; node = node->next) {
         if (contends(node) && (first == NULL || is_before(node, first))) {
@@ -308,7 +308,7 @@ const struct znode *fence_scan(const struct znode *lock)
     return first;
 }
 
-/* True and *ret when it needs no look at the children. */
+/* True and *ret if the memo answers without a search of the children. */
 static bool memo_recall(const struct state *s, const struct fence_memo *memo,
                         const struct znode *lock, const struct znode **ret)
 {
@@ -322,7 +322,7 @@ static bool memo_recall(const struct state *s, const struct fence_memo *memo,
                 memo->lock_cversion == znode_cversion(lock) &&
                 memo->lock_children == znode_children(lock);
     *ret = there ? first : NULL;
-    /* In the command that makes the first one, others may come that are as old. */
+    /* In the command that creates the first one, others of the same age may follow. */
     return same || (there && memo->czxid < memo->at);
 }
 
@@ -340,7 +340,7 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
     }
     first = fence_scan(lock);
     if (znode_pzxid(lock) == zxid || lock->czxid == zxid) {
-        fence_note(s, b->keeper); /* a rollback may undo the set */
+        fence_note(s, b->keeper); /* a rollback may undo the change */
     }
     memo->at = zxid;
     memo->lock_czxid = lock->czxid;
@@ -351,7 +351,7 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
     return first;
 }
 
-/* The binding that keeps the memo of the lock at this node; NULL when no binding names it. */
+/* The binding that keeps the memo of the lock at this node; NULL: no binding names it. */
 static struct fence_binding *keeper_of(struct state *s, const struct znode *lock)
 {
     size_t count;
@@ -409,7 +409,7 @@ bool fence_child_went(struct state *s, const struct znode *child, int64_t zxid)
         memo_go_on(memo, child->parent, zxid);
         memo->at = contended && memo->czxid == child->czxid
                        ? 0
-                       : memo->at; /* it may have been the first */
+                       : memo->at; /* the deleted one may have been the first */
     }
     return contended;
 }

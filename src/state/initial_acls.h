@@ -1,4 +1,4 @@
-/* The ACLs that a new tree has, and how they are closed: COMMAND_CLOSE_ACLS. */
+/* The ACLs of a new tree, and how they are closed: COMMAND_CLOSE_ACLS. */
 #ifndef STATE_INITIAL_ACLS_H
 #define STATE_INITIAL_ACLS_H
 
@@ -7,10 +7,10 @@
 struct state;
 struct write;
 
-/* Whether one that would be closed is as it was in a new tree. */
+/* Whether an ACL that would be closed is still as in a new tree. */
 bool state_acls_are_open(const struct state *s);
 
-/* Closes those that nobody has changed. 0. */
+/* Closes the ACLs that no client has changed. Returns 0. */
 int write_close_acls(struct write *w);
 
 #endif

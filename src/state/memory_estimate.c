@@ -9,7 +9,7 @@ static int64_t node_memory(size_t name_len, size_t data_len)
     return (int64_t)tree_node_memory(name_len, data_len);
 }
 
-/* A list of permissions that is there already is shared. */
+/* An existing list of permissions is shared. */
 static int64_t acl_growth(const struct state *s, struct wire_vector entries)
 {
     bool fresh = entries.count > 0 && !acl_known(&s->tree.acls, entries);
@@ -62,8 +62,8 @@ static int64_t operation_growth(const struct state *s, const struct operation *o
     }
 }
 
-/* A deletion counts only before the first operation that grows: after a create the same node could be deleted, and
- * counted, once more. */
+/* A deletion counts only before the first operation that grows: otherwise a create and a delete of the same node could
+ * be counted again and again. */
 static int64_t multi_growth(const struct state *s, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);

@@ -6,8 +6,7 @@
 
 #include <assert.h>
 
-/* A multi_header: type, done, error. There is one for each part and each result, so it is not taken apart field by
- * field. */
+/* A multi_header: type, done, error. There is one for each part and each result, so it is copied as a whole. */
 enum { HEADER_DONE_AT = 4, HEADER_ERR_AT = 5, HEADER_LEN = 9 };
 
 int multi_next_part(struct wire_reader *r, struct operation *ret)
@@ -23,8 +22,7 @@ int multi_next_part(struct wire_reader *r, struct operation *ret)
     return rc == 0 ? 1 : rc;
 }
 
-/* Number of parts, or CONCLAVE_MARSHALLING_ERROR: one malformed part spoils the request before
- * any is tried. */
+/* Number of parts, or CONCLAVE_MARSHALLING_ERROR: one malformed part spoils the request before any is applied. */
 static int64_t count_parts(struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);
@@ -53,7 +51,7 @@ static void reply_end(struct buf *reply)
     reply_header(reply, WIRE_ERROR, true, -1);
 }
 
-/* Every part gets an error record: 0 before the culprit, its own code, "not tried" behind it. */
+/* Every part gets an error record: 0 before the failed one, its own code there, "not tried" after it. */
 static void reply_failure(struct buf *reply, int64_t count, int64_t culprit, int32_t err)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -64,13 +62,13 @@ static void reply_failure(struct buf *reply, int64_t count, int64_t culprit, int
     reply_end(reply);
 }
 
-/* What the result of a part is headed as: every create with a stat is a create2. */
+/* The type in the result of a part: every create with a stat is a create2. */
 static int32_t result_type(int32_t type)
 {
     return type == WIRE_CREATE_CONTAINER || type == WIRE_CREATE_TTL ? (int32_t)WIRE_CREATE2 : type;
 }
 
-/* Does the parts in turn. Returns how many succeeded; *ret_err is 0 or why the next one did not. */
+/* Applies the parts in order. Returns how many succeeded; *ret_err is 0, or why the next one failed. */
 static int64_t run_parts(struct write *w, int32_t *ret_err)
 {
     struct wire_reader r = wire_reader_make(w->command->body);
@@ -113,7 +111,7 @@ int write_multi(struct write *w)
     return 0;
 }
 
-/* Whether it makes a node that belongs to its session. */
+/* Whether it creates a node that belongs to its session. */
 static bool operation_makes_ephemeral(const struct operation *op)
 {
     bool plain = op->type == WIRE_CREATE || op->type == WIRE_CREATE2;
@@ -137,7 +135,7 @@ bool write_makes_ephemeral(int32_t type, struct slice body)
     return false;
 }
 
-/* --- what it checks --------------------------------------------------------------------------- */
+/* --- the checks in a multi -------------------------------------------------------------------- */
 
 static int path_compare(const void *a, const void *b)
 {

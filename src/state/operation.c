@@ -1,7 +1,7 @@
-/* One operation of a request, alone or in a multi: decodes its record, carries it out, appends its reply. */
+/* One operation of a request, alone or in a multi: decodes its record, applies it, appends its reply. */
 #include "state/state_internal.h"
 
-/* A create's record is a createTTL's without the ttl. */
+/* A create's record is that of a createTTL without the ttl. */
 static int decode_create(struct wire_reader *r, struct wire_create_ttl_request *ret)
 {
     struct wire_create_request create;
@@ -37,8 +37,8 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
     }
 }
 
-/* In a multi, the mode decides what a create is, and is looked at while the request is decoded, but
- * in the record that has a TTL: see Op.create, CreateOptions and MultiOperationRecord of ZooKeeper. */
+/* In a multi, the mode decides the kind of a create, and is checked when the request is decoded, except in the record
+ * with a TTL: see Op.create, CreateOptions and MultiOperationRecord of ZooKeeper. */
 static int finish_create_part(struct operation *op)
 {
     const struct wire_create_ttl_request *create = &op->u.create;

@@ -1,4 +1,4 @@
-/* Reads: answers getData, exists, getChildren, getACL and the other questions from the tree. */
+/* Reads: answers getData, exists, getChildren, getACL and other reads from the tree. */
 #include "state/query.h"
 
 #include "state/state_internal.h"
@@ -6,7 +6,7 @@
 #include "tree/acl_rules.h"
 #include "wire/java_number.h"
 
-/* Most nodes have the open list, whose number says enough. */
+/* Most nodes have the open list, so its number is checked first. */
 bool state_permits(const struct state *s, const struct znode *node, struct wire_vector ids,
                    int32_t perms)
 {
@@ -14,7 +14,7 @@ bool state_permits(const struct state *s, const struct znode *node, struct wire_
            acl_decisions_permit(s->decisions, node->acl, state_acl(s, node), 0, ids, perms);
 }
 
-/* A read being answered. */
+/* A read in progress. */
 struct query {
     const struct state *s;
     struct wire_vector ids;
@@ -22,7 +22,7 @@ struct query {
     struct state_watch *watch;
 };
 
-/* The node if the caller may read it (has one of `perms`). */
+/* The node, if the caller may read it (has one of `perms`). */
 static int find_readable(const struct query *q, struct slice path, int32_t perms,
                          const struct znode **ret)
 {
@@ -45,7 +45,7 @@ static void append_children(const struct znode *node, struct buf *out)
     }
 }
 
-/* Who may read but not administer sees digests hidden. */
+/* For callers with READ but without ADMIN, digests are hidden. */
 static void append_acl(const struct query *q, const struct znode *node)
 {
     struct wire_vector acl = state_acl(q->s, node);
@@ -71,7 +71,7 @@ static void append_answer(const struct query *q, int32_t type, const struct znod
     case WIRE_GET_ACL:
         append_acl(q, node);
         break;
-    case WIRE_GET_ALL_CHILDREN_NUMBER: /* all nodes below; for "/" as in ZooKeeper, with the boot tree */
+    case WIRE_GET_ALL_CHILDREN_NUMBER: /* all nodes below; for "/" including the boot tree, as in ZooKeeper */
         wire_write_i32(q->out, (int32_t)znode_below(node));
         return;
     default: /* exists */
@@ -80,7 +80,7 @@ static void append_answer(const struct query *q, int32_t type, const struct znod
     znode_append_stat(node, q->out);
 }
 
-/* The path, and the watch of those reads that can leave one: they all have getData's record. */
+/* Decodes the path, and the watch flag of reads that have one: their records are equal to getData's. */
 static int decode_read(int32_t type, struct wire_reader *r, struct wire_get_data_request *ret)
 {
     struct wire_sync_request no_watch;
@@ -94,7 +94,7 @@ static int decode_read(int32_t type, struct wire_reader *r, struct wire_get_data
     return rc != 0 || slice_is_null(ret->path) ? CONCLAVE_MARSHALLING_ERROR : 0;
 }
 
-/* A read of one node. Only exists leaves a watch when there is none, and refuses a NUL. */
+/* A read of one node. Only exists leaves a watch if the node does not exist, and refuses a NUL. */
 static int query_node(const struct query *q, int32_t type, struct wire_reader *r)
 {
     struct wire_get_data_request request;
@@ -131,7 +131,7 @@ static int query_sync(const struct query *q, struct wire_reader *r)
     return 0;
 }
 
-/* Walks the parts of a multiRead without doing them: one that is no read spoils all. */
+/* Walks the parts of a multiRead without answering them: one part that is not a read spoils all. */
 static int check_reads(struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);
@@ -147,7 +147,7 @@ static int check_reads(struct slice body)
     return rc;
 }
 
-/* Each part has an error of its own, and none leaves a watch. */
+/* Each part has its own error, and none leaves a watch. */
 static int query_multi_read(const struct query *q, struct wire_reader *r)
 {
     int rc = check_reads(wire_rest(r));
@@ -210,14 +210,14 @@ int state_query(const struct state *s, int32_t type, struct wire_vector ids, str
     return rc;
 }
 
-/* Nothing or "/". */
+/* Whether the text is empty or "/". */
 static bool is_root_or_blank(struct slice s)
 {
     s = text_trim(s);
     return s.len == 0 || slice_equal_str(s, "/");
 }
 
-/* The prefix is one of bytes, not of a path: "/a" finds "/ab". None, "" and "/" find all. */
+/* The prefix is a prefix of bytes, not of a path: "/a" finds "/ab". None, "" and "/" find all. */
 int state_ephemerals(const struct state *s, int64_t session_id, struct slice body, struct buf *out)
 {
     struct wire_reader r = wire_reader_make(body);
@@ -294,16 +294,16 @@ int state_rewatch(const struct state *s, enum state_rewatch kind, struct wire_ve
     return znode_pzxid(node) > relative_zxid ? WIRE_EVENT_NODE_CHILDREN_CHANGED : 0;
 }
 
-/* The length of an answer that is not made */
+/* The length of an answer, without making it */
 
 enum {
     LENGTH = 4,      /* before a list, a string or a buffer */
     STAT_LEN = 68,   /* of a node */
     PART_LEN = 13,   /* header and error of a multiRead's part */
-    WALK_NODES = 64, /* nodes looked at for one answer */
+    WALK_NODES = 64, /* limit of nodes visited for one answer */
 };
 
-/* The names of the children. */
+/* A bound for the names of the children. */
 static size_t bound_names(const struct znode *node)
 {
     size_t len = LENGTH;
@@ -331,7 +331,7 @@ static size_t bound_node(const struct state *s, int32_t type, struct slice path)
     case WIRE_GET_CHILDREN2:
         return bound_names(node);
     case WIRE_GET_ACL:
-        return LENGTH + state_acl(s, node).items.len + STAT_LEN; /* what is hidden is shorter */
+        return LENGTH + state_acl(s, node).items.len + STAT_LEN; /* hidden ids are shorter */
     case WIRE_GET_ALL_CHILDREN_NUMBER:
         return LENGTH;
     default:
@@ -360,7 +360,7 @@ static size_t bound_multi_read(const struct state *s, struct wire_reader *r)
     return len;
 }
 
-/* Each path has two bytes or more, and its length before it. */
+/* A path has two bytes or more, with its length before it. */
 static size_t bound_ephemerals(const struct state *s, int64_t session_id)
 {
     const struct session *session = session_find(s, session_id);

@@ -1,4 +1,4 @@
-/* Questions to the state that are no whole answers: nodes of a session one by one, and how long an answer can be. */
+/* Reads of the state without an encoded answer: the ephemeral nodes of a session, and the length of an answer. */
 #ifndef STATE_QUERY_H
 #define STATE_QUERY_H
 
@@ -9,12 +9,12 @@
 void state_ephemerals_each(const struct state *s, int64_t session_id,
                            bool (*fn)(void *ctx, const struct znode *node), void *ctx);
 
-/* Not told: the answer is a list that is too long to be walked for its length alone. */
+/* The answer is a list that is too long to walk only for its length. */
 #define STATE_REPLY_LONG SIZE_MAX
 
-/* How long the answer to a read can be, as the state is now, without answering it: no less than state_query or state_ephemerals
- * would append now, for any caller; 0 for what is no read, or is refused. A bounded number of steps, besides those that reading
- * the body takes. */
+/* An upper bound for the length of an answer to a read, without answering it: at least what state_query or
+ * state_ephemerals would append now, for any caller; 0: not a read, or refused. Takes a bounded number of steps, besides
+ * reading the body. */
 size_t state_reply_bound(const struct state *s, int64_t session_id, int32_t type,
                          struct slice body);
 

@@ -1,12 +1,11 @@
 /*
- * Quotas of subtrees: a node /zookeeper/quota PATH /zookeeper_limits limits what stands at PATH and
- * below, and zookeeper_stats beside it holds the counts, which follow every change without a new
- * version, zxid or event. The deepest quota above a node counts and limits it, no other. Whether a
- * hard limit is enforced is stamped on the command. Source: StatsTrack, Quotas, checkQuota of
- * ZooKeeper 3.9.
+ * Quotas of branches: a node /zookeeper/quota PATH /zookeeper_limits limits the branch at PATH, and zookeeper_stats
+ * beside it holds the counts, which follow every change without a new version, zxid or event. Only the deepest quota
+ * above a node counts and limits it. The command says whether a hard limit is enforced. Source: StatsTrack, Quotas,
+ * checkQuota of ZooKeeper 3.9.
  *
- * Limits: both texts are read leniently (what is no number counts as not given); the counts of a
- * multi grow from part to part, so that its parts cannot exceed a limit together.
+ * Limits: both texts are read leniently (anything but a number counts as not given). The counts of a multi grow from
+ * part to part, so that its parts cannot exceed a limit together.
  */
 #include "state/state_internal.h"
 
@@ -24,11 +23,11 @@
 /* The quota of a path. */
 struct quota {
     const struct znode *limits;
-    struct znode *stats; /* NULL: nobody counts */
-    struct slice path;   /* whose subtree it limits; begins the path it was looked for with */
+    struct znode *stats; /* NULL: nothing is counted */
+    struct slice path;   /* the branch that it limits: the beginning of the searched path */
 };
 
-/* Goes down the quota tree along the path, as far as it reaches. */
+/* Follows the quota tree along the path, as far as it exists. */
 static bool quota_find(struct state *s, struct slice path, struct quota *ret)
 {
     struct tree_walk walk;
@@ -91,7 +90,8 @@ static void parse_pair(struct slice pair, struct amounts *ret)
     }
 }
 
-/* Of a longer text than can be written today, a command looks at the beginning: each of its parts would read it all. */
+/* Of a text longer than is allowed today, a bounded command reads only the beginning, because each of its parts reads
+ * it. */
 static struct amounts parse_amounts(struct slice text, bool bounded)
 {
     struct amounts a = {-1, -1, -1, -1};
@@ -125,15 +125,15 @@ static void write_amounts(struct state *s, struct znode *node, int64_t count, in
     s->nodes_digest += digest_node(s, node, digest);
 }
 
-/* Numbers that anybody may have written: they wrap rather than overflow. */
+/* Clients may have written any numbers: they wrap instead of overflowing. */
 static int64_t sum(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* --- what the writes ask ---------------------------------------------------------------------- */
+/* --- checks of writes ------------------------------------------------------------------------- */
 
-/* One of the two limits. True when it forbids the command. */
+/* Checks one of the two limits. True: it forbids the command. */
 static bool exceeds(struct write *w, const struct quota *quota, bool bytes, int64_t amount,
                     int64_t soft, int64_t hard)
 {
@@ -175,11 +175,11 @@ void quota_count(struct state *s, struct slice path, int64_t nodes, int64_t byte
     if ((nodes == 0 && bytes == 0) || !quota_find(s, path, &quota) || quota.stats == NULL) {
         return;
     }
-    struct amounts have = parse_amounts(znode_data(quota.stats), false); /* short ever after */
+    struct amounts have = parse_amounts(znode_data(quota.stats), false); /* short from now on */
     write_amounts(s, quota.stats, sum(have.count, nodes), sum(have.bytes, bytes));
 }
 
-/* Whether the path is that of a quota's node, and no subtree is meant by it. */
+/* Whether the path is that of a quota's node. *ret_of_nothing: it belongs to no branch. */
 static bool is_amounts(struct slice path, bool *ret_of_nothing)
 {
     struct slice root = slice_str(QUOTA_ROOT);
@@ -214,7 +214,7 @@ void quota_node_created(struct state *s, const struct znode *node)
     if (!slice_starts_with(path, root) || (path.len > root.len && path.data[root.len] != '/')) {
         return;
     }
-    struct znode *stats = znode_dir(node->parent)->last; /* the new one */
+    struct znode *stats = znode_dir(node->parent)->last; /* the new node */
     assert(stats == node);
     const struct znode *top =
         tree_find(&s->tree, slice_make(path.data + root.len, path.len - root.len));

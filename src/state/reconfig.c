@@ -1,19 +1,18 @@
 /*
- * The members of the ensemble as clients see and change them: /zookeeper/config and reconfig. A
- * reconfig only notes where the members shall get to, and its answer waits: the leader walks the
- * log's configuration there, one member at a time, which this room is told of step by step. When
- * the members are the ones that were wanted, the node says so and the answer is made; when the
- * leader gives up, the answer is its error, and the node says where the walk ended.
+ * The members of the ensemble as clients see and change them: /zookeeper/config and reconfig. A reconfig only stores
+ * its target, and its answer waits. The leader changes the log's configuration one member at a time and reports each
+ * change to this room. When the target is reached, the node gets the members and the answer is made. When the leader
+ * gives up, the answer is its error, and the node gets the members at which the change ended.
  *
  *   reconfig ──► pending ──┬── state_configure: the target is reached ──► node, answer
  *                          └── RECONFIG_END: given up ──► error, node if it moved at all
  *
- * The target is reached when every member that stays has its new role and address and no removed member
- * votes. Removed members get the log until the leader drops them from the log's configuration, so that they
- * can answer their own clients. The node no longer lists them, and the next reconfig does not wait for them.
+ * The target is reached when every member that stays has its new role and address and no removed member votes. Removed
+ * members get the log until the leader drops them from the log's configuration, so that they can answer their own
+ * clients. The node no longer lists them, and the next reconfig does not wait for them.
  *
- * Checks and errors in the order of ZooKeeper's PrepRequestProcessor, save for the permission, which comes before the
- * lists of servers are read, and for the quorum that must be connected: only the leader knows that one, and says it by
+ * Checks and errors are in the order of ZooKeeper's PrepRequestProcessor, with two exceptions. The permission is
+ * checked before the lists of servers are read. Only the leader knows whether a quorum is connected, and reports it by
  * RECONFIG_END. Weights and groups are refused as bad arguments.
  */
 #include "state/reconfig.h"
@@ -71,7 +70,7 @@ static bool is_reached(const struct configuration *e)
     return found == target->count;
 }
 
-/* Writes the members into the node, with this change's zxid as their version. */
+/* Writes the members into the node, with the zxid of this change as their version. */
 static void publish(struct write *w)
 {
     struct state *s = w->s;
@@ -87,7 +86,7 @@ static void publish(struct write *w)
     buf_printf(&s->scratch, "version=%llx", (unsigned long long)e->version);
     state_need(buf_ok(&s->scratch));
     int64_t bytes = (int64_t)s->scratch.len - (int64_t)znode_data(node).len;
-    /* The version as after every reconfig of ZooKeeper's. */
+    /* The node's version is -1, as after every reconfig in ZooKeeper. */
     set_node(w, node, buf_slice(&s->scratch), -1);
     write_tell_data(w, node);
     quota_count(s, slice_str(CONFIG_NODE), 0, bytes);
@@ -122,7 +121,7 @@ static void reply_config(struct write *w)
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-/* The next piece of a list divided by commas, trimmed; empty ones are passed over. */
+/* The next piece of a list separated by commas, trimmed; skips empty ones. */
 static bool next_piece(struct slice *rest, struct slice *ret)
 {
     while (rest->len > 0) {
@@ -154,7 +153,7 @@ static int reconfig_leave(struct membership *next, struct slice list)
     return 0;
 }
 
-/* A text of digits that must be a server's number. */
+/* Parses digits that must be a server's number. */
 static int parse_id(struct slice text, int64_t *ret)
 {
     int64_t number;
@@ -165,7 +164,7 @@ static int parse_id(struct slice text, int64_t *ret)
     return number >= 0 && number <= STATE_MEMBER_NUMBER_MAX ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
-/* The members that a request leads to, and what their addresses say, read once. */
+/* The members that a request leads to, with their parsed addresses. */
 struct change {
     struct membership *next;
     struct known_line {
@@ -191,7 +190,7 @@ static void change_note(struct change *c, int64_t id, const char *address)
     }
 }
 
-/* Room for all members that there are and all that the request can name. */
+/* Makes room for all present members and all that the request can name. */
 static void change_begin(struct change *c, struct membership *next, size_t more)
 {
     *c = (struct change){.next = next};
@@ -202,7 +201,7 @@ static void change_begin(struct change *c, struct membership *next, size_t more)
     }
 }
 
-/* Whether some other member has one of the line's addresses. */
+/* Whether another member has one of the line's addresses. */
 static bool clashes(const struct change *c, int64_t id, const struct member_line *line)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -223,7 +222,7 @@ static void change_put(struct change *c, int64_t id, enum state_role role, struc
     }
 }
 
-/* `server.N=address;client`: the server's number is what follows the last point. */
+/* `server.N=address;client`: the server's number follows the last point. */
 static int join_one(struct change *c, struct slice piece)
 {
     const uint8_t *equals = memchr(piece.data, '=', piece.len);
@@ -274,10 +273,10 @@ static int change_members(struct membership *next, const struct wire_reconfig_re
     return rc;
 }
 
-/* The properties of a request that names all members. */
+/* The properties of a request that lists all members. */
 struct member_listing {
     struct membership *next;
-    bool unknown; /* there is a key that is none */
+    bool unknown; /* there is an unknown key */
     int rc;       /* the first error of a value */
 };
 
@@ -318,7 +317,7 @@ static int list_pair(void *ctx, const char *key, const char *value, unsigned lin
     return 0;
 }
 
-/* Commas and newlines divide; the rest is the form of a configuration file. */
+/* Commas and newlines separate; the rest is as in a configuration file. */
 static int list_members(const struct write *w, struct membership *next, struct slice text)
 {
     struct member_listing listing = {.next = next};
@@ -340,7 +339,7 @@ static int list_members(const struct write *w, struct membership *next, struct s
     if (listing.rc != 0) {
         return listing.rc;
     }
-    /* In ZooKeeper an exception of Java's that nobody expects. */
+    /* In ZooKeeper this is an unexpected Java exception. */
     size_t voters = membership_count(next, STATE_VOTER);
     bool alone = (w->command->options & COMMAND_ALONE) != 0;
     bool observed = membership_count(next, STATE_OBSERVER) > 0;
@@ -348,7 +347,7 @@ static int list_members(const struct write *w, struct membership *next, struct s
     return unexpected ? CONCLAVE_MARSHALLING_ERROR : 0;
 }
 
-/* The log cannot tell two members apart that have one address. */
+/* The log cannot distinguish two members with the same address. */
 static bool addresses_differ(const struct membership *m)
 {
     for (size_t i = 0; i < m->count; i++) {
@@ -370,7 +369,7 @@ static int check_permission(const struct write *w)
     return state_permits(w->s, node, w->command->ids, WIRE_PERM_WRITE) ? 0 : CONCLAVE_NO_AUTH;
 }
 
-/* The members that the request asks for, in *next, which begins as they are now. */
+/* The members that the request asks for; *next begins with the present ones. */
 static int next_members(const struct write *w, const struct wire_reconfig_request *r,
                         struct membership *next)
 {
@@ -392,7 +391,7 @@ static int next_members(const struct write *w, const struct wire_reconfig_reques
 }
 
 /* The checks before the one of the members. ZooKeeper checks the permission last, but only on one server and before the
- * log; here all servers would read the lists of a client without permission. */
+ * log; here all servers would parse the lists of a client without permission. */
 static int check_request(const struct write *w, const struct wire_reconfig_request *r)
 {
     const struct configuration *e = &w->s->configuration;
@@ -419,7 +418,7 @@ static int check_request(const struct write *w, const struct wire_reconfig_reque
     return w->bounded ? check_permission(w) : 0;
 }
 
-/* Nobody is leaving any more. */
+/* No member is leaving any more. */
 static void end_leaving(struct configuration *e)
 {
     membership_finish(&e->target);
@@ -443,7 +442,7 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     bool same = membership_equal(&next, reconfig_shown(e));
     if (same) {
         membership_finish(&next);
-    } else { /* if it is given up, the leaving members stay and must be shown again */
+    } else { /* if the reconfig fails, the leaving members stay and must be shown again */
         e->unpublished = e->unpublished || !membership_equal(&e->members, reconfig_shown(e));
         membership_finish(&e->target);
         e->target = next;
@@ -451,7 +450,7 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     }
     if (same || (e->leaving && is_reached(e))) { /* no vote changes */
         publish(w);
-        if (membership_equal(&e->members, &e->target)) { /* those that were leaving stay */
+        if (membership_equal(&e->members, &e->target)) { /* the leaving members stay after all */
             end_leaving(e);
         }
         reply_config(w);
@@ -466,9 +465,9 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     return 0;
 }
 
-/* --- the way there ---------------------------------------------------------------------------- */
+/* --- changes on the way to the target --------------------------------------------------------- */
 
-/* The answer is due: whoever asked gets err, or the reply. */
+/* Makes the answer: the client gets err, or the reply. */
 static void reconfig_end(struct write *w, int32_t err)
 {
     struct configuration *e = &w->s->configuration;
@@ -484,7 +483,7 @@ static void reconfig_end(struct write *w, int32_t err)
     }
 }
 
-/* The members changed while some are leaving. If only leaving members went, clients see no change. */
+/* The members changed while some are leaving. If only leaving members were dropped, clients see no change. */
 static void go_on_leaving(struct configuration *e)
 {
     if (!is_reached(e)) {
@@ -510,7 +509,7 @@ int write_reconfig_end(struct write *w)
         return CONCLAVE_BAD_ARGUMENTS;
     }
     if (zxid == 0 || zxid != e->reconfig.zxid) {
-        return CONCLAVE_BAD_VERSION; /* another one's, which has ended */
+        return CONCLAVE_BAD_VERSION; /* it is for another reconfig, which has ended */
     }
     reconfig_end(w, err);
     if (e->unpublished) {

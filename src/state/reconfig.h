@@ -1,4 +1,4 @@
-/* The members of the ensemble within the machine: what clients see of them, and a change under way. */
+/* The members of the ensemble in the state machine: what clients see of them, and a change in progress. */
 #ifndef STATE_RECONFIG_H
 #define STATE_RECONFIG_H
 
@@ -10,7 +10,7 @@ struct write;
 
 /* A reconfiguration whose answer waits. */
 struct member_change {
-    int64_t zxid; /* of its command; 0: there is none */
+    int64_t zxid; /* of its command; 0: none */
     int64_t origin;
     int64_t session_id;
     int32_t cxid;
@@ -20,13 +20,14 @@ struct member_change {
  * them: they have no vote, still get the log, and send their clients away. */
 
 struct configuration {
-    struct membership members; /* as the log's configuration has them; none: nobody said yet */
-    int64_t version;           /* zxid of what /zookeeper/config says, 0: it says nothing */
-    bool unpublished;          /* they changed since */
+    struct membership members; /* as in the log's configuration; none: not known yet */
+    int64_t version;           /* zxid of the content of /zookeeper/config, 0: empty */
+    bool unpublished;          /* the members changed since then */
     struct member_change reconfig;
-    struct membership target; /* where it is to lead; while members are leaving, those that stay */
-    bool leaving;             /* the reconfig is answered as soon as only members without a vote are
-                                 still to go: COMMAND_LEAVING */
+    struct membership
+        target;   /* target of the reconfig; while members are leaving, those that stay */
+    bool leaving; /* answer the reconfig as soon as only members without a vote are
+                                 left to remove: COMMAND_LEAVING */
 };
 
 /* Whether a reconfig was answered and members that it removed are leaving. */
@@ -35,11 +36,11 @@ static inline bool configuration_is_leaving(const struct configuration *e)
     return e->reconfig.zxid == 0 && e->target.count > 0;
 }
 
-/* Operation 16, and the leader's command that gives one up. */
+/* Operation 16, and the leader's command that ends one without success. */
 int write_reconfig(struct write *w, const struct wire_reconfig_request *r);
 int write_reconfig_end(struct write *w);
 void configuration_finish(struct configuration *e);
-/* The members are those of the state before, and so is the node. */
+/* Takes over the members and the node from the state before. */
 void configuration_succeed(struct write *w, const struct state *before);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * Reads a snapshot. Nodes come in any order: a parent that has not come yet is stood in for by a
- * placeholder, and none may be left at the end. Trusts nothing: not the checksum alone either,
- * since the tree relies on what is checked here.
+ * Reads a snapshot. Nodes come in any order: a placeholder replaces a parent that has not come yet, and none may be
+ * left at the end. It trusts nothing, not even a correct checksum, because the tree relies on the checks here.
  */
 #include "state/snapshot_format.h"
 #include "state/state_internal.h"
@@ -15,16 +14,16 @@
 
 struct restore {
     struct state *s;
-    struct wire_reader r; /* records of the block being read */
+    struct wire_reader r; /* records of the current block */
     uint32_t version;     /* of the snapshot */
     size_t placeholders;
     int64_t sessions; /* records so far */
     int64_t acls;
     int64_t nodes;
     int64_t others;
-    bool counters; /* the counters record was there */
-    bool config;   /* the config record was there, behind the members */
-    bool ended;    /* the end record was there */
+    bool counters; /* the counters record has come */
+    bool config;   /* the config record has come, after the members */
+    bool ended;    /* the end record has come */
 };
 
 /* A node's record. */
@@ -206,7 +205,7 @@ static bool read_image(struct wire_reader *r, struct image *ret)
            (!ttl || ttl_valid(tree_owner_ttl_ms(ret->owner)));
 }
 
-/* Adds a node without counting a create at the parent: the parent's own record says its counts. */
+/* Adds a node without counting a create at the parent, because the parent's own record has its counts. */
 static struct znode *add_uncounted(struct tree *t, struct znode *parent,
                                    const struct znode_spec *spec)
 {
@@ -222,7 +221,7 @@ static struct znode *add_uncounted(struct tree *t, struct znode *parent,
     return node;
 }
 
-/* A placeholder has room for an owner: its record may bring one. */
+/* A placeholder has room for an owner, because its record may have one. */
 static struct znode *add_placeholder(struct restore *x, struct znode *parent, struct slice path)
 {
     struct tree *t = &x->s->tree;
@@ -236,7 +235,7 @@ static struct znode *add_placeholder(struct restore *x, struct znode *parent, st
     return node;
 }
 
-/* The parent of the node at path, with placeholders for what is missing on the way. */
+/* The parent of the node at path; adds placeholders for missing nodes. */
 static int need_parent(struct restore *x, struct slice path, struct znode **ret)
 {
     size_t parent_len = path_last_slash(path);
@@ -284,7 +283,7 @@ static int add_image(struct restore *x, const struct image *image, struct list *
     return 0;
 }
 
-/* Turns a placeholder, or the root that every tree begins with, into the node it stands for. */
+/* Turns a placeholder, or the root that every tree begins with, into the real node. */
 static int fill_placeholder(struct restore *x, const struct image *image, struct znode *node)
 {
     struct tree *t = &x->s->tree;
@@ -375,7 +374,7 @@ static int read_end(struct restore *x)
     return good ? 0 : CONCLAVE_ECORRUPT;
 }
 
-/* Records that version 1 does not have. */
+/* The records that version 1 does not have. */
 static int read_other(struct restore *x, uint8_t type)
 {
     if (x->version == SNAPSHOT_VERSION_STANDALONE) {
@@ -416,7 +415,7 @@ static int read_record(struct restore *x)
     }
 }
 
-/* Cuts the next block off and checks it: its records, or null when it is damaged. */
+/* Cuts off the next block and checks it. Returns its records, or null: damaged. */
 static struct slice next_block(struct slice *rest, uint64_t *chain)
 {
     if (rest->len < SNAPSHOT_BLOCK_HEAD + SNAPSHOT_BLOCK_TAIL) {
@@ -454,7 +453,7 @@ static int read_blocks(struct restore *x, struct slice rest, uint64_t chain)
     return rest.len == 0 ? 0 : CONCLAVE_ECORRUPT;
 }
 
-/* The snapshot's version, 0 when it is none that can be read. */
+/* The snapshot's version; 0: not readable. */
 static uint32_t read_header(struct slice snapshot)
 {
     static const char magic[] = SNAPSHOT_MAGIC;

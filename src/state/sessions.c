@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-/* With what the table and the tracker of sessions take for it. */
+/* Includes the entries in the table and in the tracker of sessions. */
 enum { SESSION_MEMORY = sizeof(struct session) + 96 };
 
 static bool session_has_id(const struct map_node *node, const void *key)
@@ -89,7 +89,7 @@ void sessions_disown(struct state *s)
     }
 }
 
-/* Whether the session, which may be NULL, may be written for by the write's origin. */
+/* Whether the write's origin may write for the session, which may be NULL. */
 static int check_owner(const struct write *w, const struct session *session)
 {
     if (session == NULL) {
@@ -124,7 +124,7 @@ static int decode_session(const struct write *w, struct wire_connect_response *r
     return ret->session_id == w->command->session_id ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
-/* Ids that mean something else as the owner of a node cannot be sessions. */
+/* Ids with a special meaning as the owner of a node cannot be sessions. */
 int write_create_session(struct write *w)
 {
     struct wire_connect_response body;
@@ -146,7 +146,7 @@ int write_create_session(struct write *w)
     return 0;
 }
 
-/* An unknown session and a wrong password are told in the same way, as at the handshake. */
+/* As in the handshake, an unknown session and a wrong password give the same error. */
 int write_attach_session(struct write *w)
 {
     struct wire_connect_response body;
@@ -168,8 +168,8 @@ int write_attach_session(struct write *w)
     return 0;
 }
 
-/* Order of creation, then by path: the same on every server, however its lists came about. Only nodes of one command are
- * as old as each other, so hardly ever a path is looked at. */
+/* In the order of creation, then by path: so the order is the same on every server. Only nodes of one command have the
+ * same age, so paths are rarely compared. */
 static int victim_compare(const void *a, const void *b)
 {
     const struct znode *x = *(struct znode *const *)a;
@@ -180,7 +180,7 @@ static int victim_compare(const void *a, const void *b)
     return znode_compare_paths(x, y);
 }
 
-/* The session's nodes in the order in which they are deleted, NULL when it has none. */
+/* The session's nodes in the order in which they are deleted; NULL: none. */
 static struct znode **victims_list(const struct session *session, size_t *ret_count)
 {
     size_t count = 0;
@@ -212,8 +212,8 @@ static void delete_ephemerals(struct write *w, struct session *session)
     free(victims);
 }
 
-/* Closing a session that is not there is no error: a client's close may follow its expiry. What has
- * no cxid is no client's close but an expiry. */
+/* Closing a session that does not exist is no error, because a client's close may follow its expiry. A close without a
+ * cxid is an expiry. */
 int write_close_session(struct write *w)
 {
     struct session *session = session_find(w->s, w->command->session_id);

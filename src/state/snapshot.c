@@ -1,8 +1,8 @@
 /*
- * A snapshot is a header and blocks; a block is records and a checksum that covers all before it,
- * so a flipped, lost or cut byte anywhere is found. The walk goes through the tree in preorder; a
- * change that comes before the walk writes the node's old image itself. Each node's mark says
- * whether the snapshot has it: nodes born later carry the mark from birth.
+ * A snapshot is a header and blocks; a block has records and a checksum over everything before it, so a flipped, lost
+ * or cut byte is always found. The walk visits the tree in preorder. A change that comes before the walk writes the
+ * node's old image itself. Each node's mark says whether the snapshot has it; nodes created later carry the mark from
+ * the beginning.
  */
 #include "state/snapshot_format.h"
 #include "state/state_internal.h"
@@ -39,8 +39,8 @@ static void put_node(struct state *s, struct znode *node, struct buf *out)
     node->flags ^= ZNODE_MARK;
 }
 
-/* Session id i64, count_max, bytes_max, last, forgotten i32, born i64, count i32, and as often: number, err
- * i32, zxid i64, deferred boolean, reply buffer. */
+/* Session id i64, count_max, bytes_max, last, forgotten i32, born i64, count i32, and for each result: number, err i32,
+ * zxid i64, deferred boolean, reply buffer. */
 static void put_results(struct state *s, const struct session *session, struct buf *out)
 {
     const struct once_results *r = session->results;
@@ -179,7 +179,7 @@ void snapshot_leave(struct state *s, const struct znode *node)
     }
 }
 
-/* Nodes that need not be written cost time too: each visit counts as some bytes. */
+/* Nodes that need not be written take time, too: each visit counts as some bytes. */
 static void walk(struct state *s, size_t max_bytes, struct buf *out)
 {
     enum { VISIT_BYTES = 32 };
@@ -210,7 +210,7 @@ static void put_header(struct snapshot *snap, struct buf *out)
     }
 }
 
-/* Frames the records from offset `start` on, which begin with room for their length. */
+/* Completes the block of the records from offset `start` on, which begin with room for their length. */
 static void finish_block(struct snapshot *snap, size_t start, struct buf *out)
 {
     if (buf_ok(out)) {
@@ -258,7 +258,7 @@ int state_snapshot_step(struct state *s, size_t max_bytes, struct buf *out)
     return snap->active ? 1 : 0;
 }
 
-/* What the walk did not reach is marked, so that all nodes are alike for the next snapshot. */
+/* Marks the nodes that the walk did not reach, so that all nodes are alike for the next snapshot. */
 void state_snapshot_abort(struct state *s)
 {
     struct snapshot *snap = &s->snapshot;

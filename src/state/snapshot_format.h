@@ -1,5 +1,5 @@
 /*
- * What a snapshot is made of, for snapshot.c and restore.c. Integers are big-endian.
+ * The format of a snapshot, for snapshot.c and restore.c. Integers are big-endian.
  */
 #ifndef STATE_SNAPSHOT_FORMAT_H
 #define STATE_SNAPSHOT_FORMAT_H
@@ -11,26 +11,27 @@
 #define SNAPSHOT_MAGIC "CONCLAVE"
 enum {
     SNAPSHOT_VERSION = 3,
-    SNAPSHOT_VERSION_STANDALONE = 1, /* sessions without owner, no origins; read, never written */
-    SNAPSHOT_HEADER_LEN = 8 + 4,     /* magic, version i32 */
-    SNAPSHOT_BLOCK_HEAD = 8,         /* length of the records i64 */
-    SNAPSHOT_BLOCK_TAIL = 8,         /* checksum i64 */
+    SNAPSHOT_VERSION_STANDALONE =
+        1,                       /* sessions without owner, no origins; read but never written */
+    SNAPSHOT_HEADER_LEN = 8 + 4, /* magic, version i32 */
+    SNAPSHOT_BLOCK_HEAD = 8,     /* length of the records i64 */
+    SNAPSHOT_BLOCK_TAIL = 8,     /* checksum i64 */
 };
 enum snapshot_record {
     SNAPSHOT_COUNTERS = 'C', /* zxid i64, next ACL number i32, time_ms i64 */
     SNAPSHOT_SESSION = 'S',  /* id i64, timeout_ms i32, passwd 16 bytes, owner i64 */
-    SNAPSHOT_RESULTS = 'R',  /* of the session before it: see put_results in snapshot.c */
+    SNAPSHOT_RESULTS = 'R',  /* for the session before it: see put_results in snapshot.c */
     SNAPSHOT_ORIGIN = 'O',   /* id i64, sequence i64; ids ascend */
-    SNAPSHOT_MEMBER = 'M',   /* of the target boolean, id i64, role i32, address string */
+    SNAPSHOT_MEMBER = 'M',   /* in the target boolean, id i64, role i32, address string */
     SNAPSHOT_CONFIG = 'K',   /* version i64, unpublished boolean, reconfig: zxid, origin, session_id
-                                i64, cxid i32; behind the members, once when there are any */
-    SNAPSHOT_LEAVING = 'L',  /* nothing; behind K, when the target's configuration.leaving is set */
+                                i64, cxid i32; after the members, once, if there are any */
+    SNAPSHOT_LEAVING = 'L',  /* empty; after K, if the target's configuration.leaving is set */
     SNAPSHOT_ACL = 'A',      /* number i32, entries (vector of acl) */
     SNAPSHOT_NODE = 'N', /* path string, data buffer, ACL number i32, owner, czxid, mzxid, ctime,
                                 mtime i64, version, aversion, cversion i32, pzxid i64 */
     SNAPSHOT_END = 'E',  /* records so far, i64: sessions, ACLs, nodes, others */
 };
-/* The checksum after one more block. */
+/* The checksum after the next block. */
 uint64_t snapshot_chain(uint64_t chain, struct slice records);
 
 #endif

@@ -29,7 +29,7 @@ struct state *state_create_empty(const struct hash_key *key)
     return s;
 }
 
-/* A node of the boot tree: zxid and times 0, no create counted at its parent. */
+/* Adds a node of the boot tree: zxid and times 0, no create counted at its parent. */
 static bool add_boot_node(struct state *s, const char *path, uint32_t acl)
 {
     struct slice p = slice_str(path);
@@ -45,8 +45,7 @@ static bool add_boot_node(struct state *s, const char *path, uint32_t acl)
     return true;
 }
 
-/* /zookeeper/config is readable only, and its aversion -1: its ACL is set by a setACL of version
- * -1. */
+/* /zookeeper/config is read-only, and its aversion is -1, because ZooKeeper sets its ACL by a setACL of version -1. */
 static bool add_config_node(struct state *s)
 {
     struct wire_acl read_only = {
@@ -147,14 +146,14 @@ static int write_simple(struct write *w)
     return rc != 0 ? rc : operation_run(w, &op);
 }
 
-/* Whom a batch's commands are checked against as owners of sessions: a state that began with
- * batches of version 2 and one restored from a snapshot behind them are to be the same. */
+/* The origin that must own the sessions of a batch's commands. A state that began with batches of version 2 and one
+ * restored from a later snapshot must be the same. */
 static int64_t owning_origin(const struct batch_header *header)
 {
     return header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->origin;
 }
 
-/* What one large command needed is given back. */
+/* Frees memory that one large command needed. */
 static void state_trim(struct state *s)
 {
     buf_trim(&s->scratch, STATE_SCRATCH_KEEP);

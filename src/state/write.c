@@ -1,5 +1,5 @@
-/* Writes to the tree: create, delete, setData, check, setACL; their checks in ZooKeeper's order, and the way back
- * of a multi that fails. */
+/* Writes to the tree: create, delete, setData, check, setACL; their checks in ZooKeeper's order, and the undoing of a
+ * multi that fails. */
 #include "state/state_internal.h"
 
 #include "state/digest.h"
@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* --- the way back ----------------------------------------------------------------------------- */
+/* --- undoing ---------------------------------------------------------------------------------- */
 
 static struct undo *undo_add(struct state *s)
 {
@@ -44,7 +44,7 @@ static void undo_one(struct state *s, const struct undo *u)
     assert(node != NULL);
     switch (u->kind) {
     case UNDO_CREATE:
-        assert(znode_children(node) == 0); /* what was made below it later is undone already */
+        assert(znode_children(node) == 0); /* nodes created below it were undone before */
         snapshot_leave(s, node);
         session_count_path(s, znode_owner(node), -(int64_t)znode_path_len(node));
         tree_take_out(&s->tree, node, u->pzxid);
@@ -75,7 +75,7 @@ void write_rollback(struct state *s)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* The event borrows the list. */
+/* The event borrows the ACL. */
 static void write_tell(struct write *w, enum wire_event_type type, size_t offset, size_t len,
                        const struct znode *node)
 {
@@ -86,7 +86,7 @@ static void write_tell(struct write *w, enum wire_event_type type, size_t offset
     effects_event(w->effects, type, offset, len, acl);
 }
 
-/* A node came or went: told to who watches it, then to who watches its parent's children. */
+/* A node was created or deleted: reports it to its watchers, then to those of its parent's children. */
 static void tell_node_and_parent(struct write *w, enum wire_event_type type,
                                  const struct znode *node)
 {
@@ -129,14 +129,13 @@ static bool mode_ephemeral(int32_t mode)
     return mode == WIRE_MODE_EPHEMERAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL;
 }
 
-/* Creates of these types alone look at the mode: see create_owner. */
+/* Only creates of these types use the mode: see create_owner. */
 static bool makes_ephemeral(int32_t type, int32_t mode)
 {
     return (type == WIRE_CREATE || type == WIRE_CREATE2) && mode_ephemeral(mode);
 }
 
-/* A createTTL whose mode has none is refused whatever its TTL: in ZooKeeper one that is negative
- * ends the server. */
+/* A createTTL whose mode has no TTL is always refused: in ZooKeeper a negative TTL ends the server. */
 static int check_mode(const struct write *w, int32_t type, const struct wire_create_ttl_request *r)
 {
     if (r->flags < WIRE_MODE_PERSISTENT || r->flags > WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL) {
@@ -151,7 +150,7 @@ static int check_mode(const struct write *w, int32_t type, const struct wire_cre
     return ttl_valid(r->ttl_ms) ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
-/* The path with the parent's count of creates behind it, "%010d" as an int32. Lives in s->name. */
+/* The path followed by the parent's count of creates, "%010d" as an int32. Stored in s->name. */
 static struct slice sequential_path(struct state *s, struct slice path, int32_t cversion)
 {
     char suffix[16];
@@ -163,7 +162,7 @@ static struct slice sequential_path(struct state *s, struct slice path, int32_t 
     return buf_slice(&s->name);
 }
 
-/* The ACL to store goes into s->scratch. */
+/* Puts the ACL to store into s->scratch. */
 static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count)
 {
     if (w->bounded && !command_bounds_acl(&command_ceilings, acl, w->command->ids,
@@ -180,7 +179,7 @@ static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count
     return rc;
 }
 
-/* All checks of a create in ZooKeeper's order. The ACL to store is in s->scratch afterwards. */
+/* All checks of a create in ZooKeeper's order. Then the ACL to store is in s->scratch. */
 static int check_create(struct write *w, int32_t type, const struct wire_create_ttl_request *r,
                         struct slice *path, struct znode **parent, int32_t *acl_count)
 {
@@ -192,7 +191,7 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     rc = write_check_session(w);
     if (rc == 0 && makes_ephemeral(type, r->flags) &&
         session_find(s, w->command->session_id) == NULL) {
-        rc = CONCLAVE_EPHEMERAL_ON_LOCAL_SESSION; /* its server had to make it a session of all */
+        rc = CONCLAVE_EPHEMERAL_ON_LOCAL_SESSION; /* its server should have made it global */
     }
     if (rc != 0) {
         return rc;
@@ -246,7 +245,7 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     return quota_check(w, *path, 1, (int64_t)r->data.len);
 }
 
-/* Who or what the new node belongs to. A container is made by its operation, not by its mode. */
+/* The owner of the new node. The operation makes a container, not the mode. */
 static int64_t create_owner(const struct write *w, int32_t type,
                             const struct wire_create_ttl_request *r)
 {
@@ -293,7 +292,7 @@ int write_create(struct write *w, int32_t type, const struct wire_create_ttl_req
     if (rc != 0) {
         return rc;
     }
-    struct session *session = session_find(s, w->command->session_id); /* NULL: a local one */
+    struct session *session = session_find(s, w->command->session_id); /* NULL: a local session */
     struct znode_spec spec = {
         .path = path,
         .data = r->data,
@@ -384,8 +383,7 @@ int write_delete(struct write *w, const struct wire_delete_request *r)
 
 /* --- setData, check, setACL: what concerns one node ------------------------------------------- */
 
-/* One more, wrapping, but never -1: that is what a client says for "any version"
- * (ZOOKEEPER-4743). */
+/* The next version, which wraps but skips -1, because clients use that for "any version" (ZOOKEEPER-4743). */
 static int32_t next_version(int32_t version)
 {
     int32_t next = (int32_t)((uint32_t)version + 1);
@@ -401,7 +399,7 @@ static int check_session_and_path(const struct write *w, struct slice path)
     return path_valid(path) ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
-/* The node at the path if the caller has the permission there. */
+/* The node at the path, if the caller has the permission there. */
 static int find_permitted(const struct write *w, struct slice path, int32_t perm,
                           struct znode **ret)
 {
@@ -470,7 +468,8 @@ int write_check(struct write *w, const struct wire_check_version_request *r)
     return rc;
 }
 
-/* Never part of a multi, so it needs no rollback. Changes aversion only, and fires no watch. The list is in s->scratch. */
+/* Never part of a multi, so it needs no rollback. Changes only the aversion, and fires no watch. The list is in
+ * s->scratch. */
 static void replace_acl(struct write *w, struct slice path, struct znode *node, int32_t acl_count)
 {
     struct state *s = w->s;
@@ -512,7 +511,7 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     return 0;
 }
 
-/* The ACLs of a new tree, and what everybody keeps of them when they are closed. */
+/* The ACLs of a new tree, and the permissions that everybody keeps when they are closed. */
 static const struct {
     const char *path;
     int32_t perms;
@@ -523,7 +522,7 @@ static const struct {
 };
 enum { CLOSED_ACLS = sizeof closed_acls / sizeof closed_acls[0] };
 
-/* NULL when somebody changed the node's ACL, or the node does not exist. */
+/* NULL: a client changed the node's ACL, or the node does not exist. */
 static struct znode *find_open(const struct state *s, size_t i)
 {
     struct znode *node = tree_find(&s->tree, slice_str(closed_acls[i].path));

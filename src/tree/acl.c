@@ -102,7 +102,7 @@ int acl_table_init(struct acl_table *t, const struct hash_key *key)
         acl_table_finish(t);
         return CONCLAVE_ENOMEM;
     }
-    list->refs = 1; /* the table's own: it never goes */
+    list->refs = 1; /* held by the table, so it is never removed */
     return 0;
 }
 
@@ -169,7 +169,7 @@ int acl_keep(struct acl_table *t, const struct acl_list *list)
         return CONCLAVE_ENOMEM;
     }
     struct acl_list *own = acl_find(t, list->id);
-    assert(own == list && own->refs > 0); /* it is in use, so it stayed in the table */
+    assert(own == list && own->refs > 0); /* it was in use, so it is still in the table */
     own->kept = true;
     own->refs++;
     t->kept[t->kept_count++] = own;

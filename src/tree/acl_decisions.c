@@ -8,16 +8,16 @@
 #include <stdlib.h>
 
 enum {
-    ANSWERS = 1024,    /* remembered; a power of two */
+    ANSWERS = 1024,    /* remembered answers; a power of two */
     SORTED = 4,        /* lists kept sorted; a power of two */
-    SHORT = 32,        /* entries times ids up to which a list is asked as it is */
-    SLOTS_KEEP = 4096, /* of a list, kept for the next one */
+    SHORT = 32,        /* up to this many entries times ids a list is searched unsorted */
+    SLOTS_KEEP = 4096, /* slots of a list that are kept for the next one */
 };
 
 /* Entries of one scheme and id. */
 struct sorted_entry {
     uint64_t hash;
-    int32_t perms; /* of all of them */
+    int32_t perms; /* permissions of all these entries */
     bool used;
     struct slice scheme; /* borrowed from the list */
     struct slice id;
@@ -50,7 +50,7 @@ struct answer {
 struct acl_decisions {
     struct hash_key key;
     uint64_t epoch;
-    struct answer *answers; /* ANSWERS of them, made for the first; NULL: none is remembered */
+    struct answer *answers; /* ANSWERS answers, allocated for the first; NULL: none yet */
     struct sorted_list lists[SORTED];
 };
 
@@ -95,7 +95,7 @@ static uint64_t entry_hash(const struct acl_decisions *d, struct slice scheme, s
     return hash_keyed(&d->key, id.data, id.len) + (scheme.len > 0 ? scheme.data[0] : 0);
 }
 
-/* The entry of that scheme and id, or the free slot for it. */
+/* The entry with this scheme and id, or the free slot for it. */
 static struct sorted_entry *sorted_find(const struct sorted_list *list, uint64_t hash,
                                         struct slice scheme, struct slice id)
 {
@@ -143,7 +143,7 @@ static void sorted_add(const struct acl_decisions *d, struct sorted_list *list,
     if (slice_equal_str(id->scheme, "ip")) {
         struct sorted_range *range = &list->ranges[list->ranges_count];
         assert(list->ranges_count <
-               (list->slots_mask + 1) / 2); /* of them there is room for every entry */
+               (list->slots_mask + 1) / 2); /* so there is room for every entry */
         range->perms = entry->perms;
         list->ranges_count += ip_range_parse(id->id, &range->range);
         return;
@@ -154,7 +154,7 @@ static void sorted_add(const struct acl_decisions *d, struct sorted_list *list,
     *slot = (struct sorted_entry){hash, slot->perms | entry->perms, true, id->scheme, id->id};
 }
 
-/* The list, sorted; NULL when memory is out. */
+/* The sorted list; NULL: out of memory. */
 static const struct sorted_list *sorted_get(struct acl_decisions *d, uint32_t number,
                                             struct wire_vector acl)
 {
@@ -177,7 +177,7 @@ static const struct sorted_list *sorted_get(struct acl_decisions *d, uint32_t nu
     return list;
 }
 
-/* What one id of a caller is granted. */
+/* The permissions that one id of a caller gets. */
 static int32_t sorted_granted_to(const struct acl_decisions *d, const struct sorted_list *list,
                                  const struct wire_id *caller)
 {

@@ -25,7 +25,7 @@ static bool ip_matches(struct slice caller, struct slice entry)
 
 /* --- digest: "user:digest" -------------------------------------------------------------------- */
 
-/* Two parts as Java's split gives them: empty parts at the end do not count. */
+/* Two parts as from Java's split: empty parts at the end do not count. */
 static bool digest_valid(struct slice id)
 {
     while (id.len > 0 && id.data[id.len - 1] == ':') {
@@ -35,7 +35,7 @@ static bool digest_valid(struct slice id)
     return colon != NULL && memchr(colon + 1, ':', (size_t)(id.data + id.len - colon - 1)) == NULL;
 }
 
-/* --- sasl: a Kerberos name, or what looks like one ---------------------------------------------- */
+/* --- sasl: a Kerberos name, or a name of that form ---------------------------------------------- */
 
 static bool sasl_valid(struct slice id)
 {
@@ -76,7 +76,7 @@ static const struct scheme *scheme_find(struct slice name)
     return NULL;
 }
 
-/* The scheme, if it is on. */
+/* The scheme, if it is switched on. */
 static const struct scheme *scheme_find_on(struct slice name, uint32_t on)
 {
     const struct scheme *scheme = scheme_find(name);
@@ -156,9 +156,9 @@ int32_t acl_granted(struct wire_vector acl, struct wire_vector ids)
     return granted;
 }
 
-/* The entries seen so far, by their bytes: equal entries have equal bytes. */
+/* The entries so far, by their bytes: equal entries have equal bytes. */
 struct seen {
-    struct slice *slots; /* open addressing; NULL when there is one entry only */
+    struct slice *slots; /* open addressing; NULL: there is only one entry */
     size_t mask;
     const struct hash_key *key;
 };
@@ -177,7 +177,7 @@ static int seen_init(struct seen *seen, int32_t count, const struct hash_key *ke
     return 0;
 }
 
-/* Adds the entry; false when it is there already. */
+/* Adds the entry; false: it was there already. */
 static bool seen_add(struct seen *seen, struct slice entry)
 {
     if (seen->slots == NULL) {
@@ -194,7 +194,7 @@ static bool seen_add(struct seen *seen, struct slice entry)
     return true;
 }
 
-/* "auth": one entry for each id of the caller that some scheme vouches for. */
+/* "auth": one entry for each id of the caller that a scheme authenticates. */
 static int fixup_auth(int32_t perms, struct wire_vector ids, uint32_t on, struct buf *out,
                       int32_t *count)
 {
@@ -232,7 +232,7 @@ static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, uin
     return 0;
 }
 
-enum { ENTRY_FIXED = 4 + 4 + 4 }; /* bytes of an entry beside scheme and id */
+enum { ENTRY_FIXED = 4 + 4 + 4 }; /* bytes of an entry besides scheme and id */
 
 /* Measures the ids that replace "auth", as if all schemes were on. */
 static void measure_ids(struct wire_vector ids, int64_t *ret_entries, int64_t *ret_bytes)

@@ -29,7 +29,7 @@ static bool equal_any_case(struct slice s, const char *upper)
     return i == s.len && upper[i] == '\0';
 }
 
-/* Digits and single dots between them, two numbers at least, the first from 0 to 2. */
+/* Digits with single dots between them, at least two numbers, the first from 0 to 2. */
 static bool is_oid(struct slice s)
 {
     int dots = 0;
@@ -76,10 +76,10 @@ static bool is_hex(struct slice s)
             return false;
         }
     }
-    return s.len >= 4 && s.len % 2 == 0; /* a type and a length at least */
+    return s.len >= 4 && s.len % 2 == 0; /* at least a type and a length */
 }
 
-/* A value that begins with a quote must end with one; a '#' begins bytes in hex. */
+/* A value that begins with a quote must end with one; '#' begins bytes in hex. */
 static bool is_value(struct slice s)
 {
     s = trim(s);
@@ -103,7 +103,7 @@ static bool is_part(struct slice s)
            is_value(slice_make(equals + 1, s.len - at - 1));
 }
 
-/* Length of the escape at the front, 0 when it is none: a special character or two hex digits. */
+/* Length of the escape at the front: a special character or two hex digits; 0: none. */
 static size_t escape_len(struct slice s)
 {
     if (s.len > 1 && s.data[1] != '\0' && strchr(" ,=+<>#;\"\\", s.data[1]) != NULL) {

@@ -11,7 +11,7 @@ static int digit_value(uint8_t c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
 }
 
-/* As Java's Integer.parseInt over ASCII: an optional sign, digits. Bounded far below overflow. */
+/* As Java's Integer.parseInt for ASCII: an optional sign, then digits. The limit prevents overflow. */
 static bool parse_number(struct slice s, int base, int *ret)
 {
     bool minus = s.len > 0 && s.data[0] == '-';
@@ -31,8 +31,7 @@ static bool parse_number(struct slice s, int base, int *ret)
     return true;
 }
 
-/* The part of *rest before the next separator; *rest becomes what follows it, null after the
- * last. */
+/* The part of *rest before the next separator; *rest becomes the text after it, null after the last part. */
 static struct slice next_part(struct slice *rest, uint8_t separator)
 {
     const uint8_t *end = rest->len > 0 ? memchr(rest->data, separator, rest->len) : NULL;
@@ -59,8 +58,7 @@ static bool parse_ip4(struct slice s, uint8_t *out)
     return n == 4;
 }
 
-/* Groups of an IPv6 address up to the end or to "::". Returns their number, -1 when one is
- * malformed. */
+/* Groups of an IPv6 address up to the end or to "::". Returns their number; -1: malformed. */
 static int parse_groups(struct slice s, uint8_t *out)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /*
- * Addresses in access control lists, as Apache ZooKeeper's IPAuthenticationProvider reads them: an IPv4 or IPv6 address,
- * in an entry followed by "/" and the number of bits that count.
+ * Addresses in access control lists, as Apache ZooKeeper's IPAuthenticationProvider reads them: an IPv4 or IPv6
+ * address, in an entry followed by "/" and the number of bits that count.
  */
 #ifndef TREE_IP_RANGE_H
 #define TREE_IP_RANGE_H
@@ -18,10 +18,10 @@ struct ip_address {
 
 struct ip_range {
     struct ip_address address;
-    int bits; /* of the address that count */
+    int bits; /* number of bits that count */
 };
 
-/* False when the text is no address, or no range. */
+/* False: not an address, or not a range. */
 bool ip_parse(struct slice text, struct ip_address *ret);
 bool ip_range_parse(struct slice text, struct ip_range *ret);
 

@@ -1,6 +1,6 @@
 #include "tree/memory.h"
 
-enum { NODE_EXTRA = 40 }; /* about what owner, table and allocator take for each node */
+enum { NODE_EXTRA = 40 }; /* an estimate for owner, table and allocator per node */
 
 size_t tree_node_memory(size_t name_len, size_t data_len)
 {

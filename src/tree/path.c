@@ -1,7 +1,6 @@
 #include "tree/path.h"
 
-/* Bytes of the UTF-8 character at p and its code point; 0 when malformed, overlong, a surrogate or
- * beyond U+10FFFF. */
+/* Length of the UTF-8 character at p, and its code point; 0: malformed, overlong, a surrogate or beyond U+10FFFF. */
 static size_t path_decode(const uint8_t *p, size_t left, uint32_t *ret_char)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -23,7 +22,7 @@ static size_t path_decode(const uint8_t *p, size_t left, uint32_t *ret_char)
     return n;
 }
 
-/* Beyond U+FFFF a Java string holds surrogates, which are in the forbidden range. */
+/* A Java string encodes characters beyond U+FFFF as surrogates, which are forbidden. */
 static bool path_char_allowed(uint32_t c)
 {
     return c > 0x1f && (c < 0x7f || c > 0x9f) && (c < 0xd800 || c > 0xf8ff) && c < 0xfff0;

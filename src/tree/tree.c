@@ -34,14 +34,14 @@ static struct znode *znode_alloc(struct slice name, bool owned)
     return node;
 }
 
-/* Where the node keeps its data. */
+/* The place of the node's data pointer. */
 static struct znode_data **znode_data_at(struct znode *node)
 {
     struct znode_dir *dir = znode_dir(node);
     return dir != NULL ? &dir->data : &node->body.data;
 }
 
-/* As it was allocated, with or without an owner. */
+/* Frees it as it was allocated, with or without an owner. */
 static void znode_free_as(struct znode *node, bool owned)
 {
     free(*znode_data_at(node));
@@ -128,7 +128,7 @@ void tree_finish(struct tree *t)
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* Compares from the end, name by name up to the root: nothing is allocated, and it is exact. */
+/* Compares from the end, name by name up to the root: exact, and without an allocation. */
 static bool znode_has_path(const struct map_node *map_node, const void *key)
 {
     const struct znode *node = CONTAINER_OF(map_node, struct znode, map);
@@ -201,7 +201,7 @@ static void unlink_owner(struct tree *t, struct znode *node)
     }
 }
 
-/* Characters of the path, ZooKeeper's measure of its size. */
+/* Characters of the path, as ZooKeeper measures its size. */
 static size_t znode_path_chars(const struct znode *node)
 {
     size_t n = 0;
@@ -211,7 +211,7 @@ static size_t znode_path_chars(const struct znode *node)
     return n > 0 ? n : 1;
 }
 
-/* Nodes and bytes of data that came below a node and all above it; negative when they went. */
+/* Adds nodes and bytes of data to the counts of all nodes above; negative if they were removed. */
 static void count_below(struct znode *parent, int nodes, int64_t bytes)
 {
     for (; parent != NULL; parent = parent->parent) {
@@ -282,7 +282,7 @@ void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
 void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned)
 {
     struct znode_dir *dir = node->parent->body.dir;
-    /* its neighbours are as it left them: what was done since is undone */
+    /* The neighbours are as at the removal, because all later changes were undone. */
     assert((node->prev != NULL ? node->prev->next : dir->first) == node->next);
     assert((node->next != NULL ? node->next->prev : dir->last) == node->prev);
     *(node->prev != NULL ? &node->prev->next : &dir->first) = node;
@@ -291,7 +291,7 @@ void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct lis
     dir->pzxid = pzxid;
     count_below(node->parent, 1, (int64_t)znode_data(node).len);
     int rc = map_insert(&t->nodes, &node->map, node->map.hash);
-    assert(rc == 0); /* the map has its table: the node came out of it */
+    assert(rc == 0); /* cannot fail: the node was in this map before */
     (void)rc;
     link_owner(t, node, owned);
     t->bytes += znode_path_chars(node) + znode_data(node).len;

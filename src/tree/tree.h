@@ -1,12 +1,11 @@
 /*
- * The znodes, in memory: found by path in one hash look-up, and linked to parent and siblings. Pure
- * data: rules about who may do what, versions and errors are the state room's. A znode stores its
- * name, not its path; what only parents or only owned nodes need is allocated beside it. A leaf with
- * a name of at most 15 bytes is one block of 104 bytes beside its data, which is a size that malloc
- * gives without slack.
+ * The znodes in memory: found by path with one hash look-up, and linked to parent and siblings. Pure data: permissions,
+ * versions and errors belong to the room state. A znode stores its name, not its path; data that only parents or only
+ * owned nodes need are allocated separately. A leaf with a name of at most 15 bytes is one block of 104 bytes besides
+ * its data, a size that malloc provides without slack.
  *
- * Stats follow Apache ZooKeeper's DataTree: `cversion` here counts creates below a node; on the
- * wire it is 2 * cversion - children, so that it counts creates and deletes.
+ * Stats follow Apache ZooKeeper's DataTree: `cversion` here counts creates below a node; on the wire it is
+ * 2 * cversion - children, so that it counts creates and deletes.
  */
 #ifndef TREE_TREE_H
 #define TREE_TREE_H
@@ -17,35 +16,35 @@
 #include "base/map.h"
 #include "tree/acl.h"
 
-/* Data of a znode: an empty one has a block of length 0, a null one has none. */
+/* Data of a znode: empty data have a block of length 0, null data have none. */
 struct znode_data {
     uint32_t len;
     uint8_t bytes[];
 };
 
-/* What only nodes have that had children once, or another aversion than 0. */
+/* Only for nodes that had children once, or an aversion other than 0. */
 struct znode_dir {
     struct znode_data *data;
     struct znode *first; /* oldest child or NULL */
     struct znode *last;
     uint32_t count;       /* children */
     int32_t cversion;     /* children ever created, wrapping */
-    int64_t pzxid;        /* last create or delete of a child; without a dir it is czxid */
+    int64_t pzxid;        /* last create or delete of a child; without a dir: czxid */
     uint64_t below_bytes; /* bytes of data of the nodes that `below` counts */
-    uint32_t below;       /* nodes of the subtree without its root */
+    uint32_t below;       /* nodes of the branch without its root */
     int32_t aversion;
 };
 
-/* What only owned nodes have; stands in memory just before the znode. */
+/* Only for owned nodes; in memory directly before the znode. */
 struct znode_owner {
     int64_t owner;    /* session, TREE_OWNER_CONTAINER, or tree_ttl_owner */
     struct list link; /* in the session's list, or in tree.extended */
 };
 
 enum znode_flags {
-    ZNODE_OWNED = 1,       /* a znode_owner stands before it */
+    ZNODE_OWNED = 1,       /* a znode_owner is before it */
     ZNODE_MARK = 2,        /* compared with tree.mark: whether the running snapshot has it */
-    ZNODE_PLACEHOLDER = 4, /* stands for a parent that a snapshot being read has not brought yet */
+    ZNODE_PLACEHOLDER = 4, /* replaces a parent that a snapshot has not brought yet */
     ZNODE_DIR = 8,         /* has a znode_dir, and its data there */
 };
 
@@ -70,34 +69,34 @@ struct znode {
 
 #define TREE_OWNER_CONTAINER INT64_MIN
 
-/* Kinds of owner, by the number alone: no session id begins with the bytes 0xff, 0, 0, and
- * every TTL fits into the other five. See ZooKeeper's EphemeralType. */
+/* Kinds of owner, known from the number alone: no session id begins with the bytes 0xff, 0, 0, and every TTL fits into
+ * the other five. See ZooKeeper's EphemeralType. */
 enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER, TREE_OWNER_IS_TTL };
 
 #define TREE_TTL_MAX_MS 0xffffffffffLL /* some 34 years */
 
 struct tree {
-    struct map nodes; /* all but the root; nobody may see their order there */
+    struct map nodes; /* all but the root; the order must stay invisible */
     struct hash_key key;
     struct znode *root;
     struct acl_table acls;
     struct list extended; /* containers and nodes with a TTL */
     size_t extended_count;
     size_t ephemerals;
-    size_t bytes;            /* lengths of paths and data, as approximate_data_size counts them */
-    struct account *account; /* charged with each node in the tree; NULL: nobody counts */
+    size_t bytes;            /* lengths of paths and data, as in approximate_data_size */
+    struct account *account; /* charged with each node in the tree; NULL: none */
     uint8_t mark;            /* 0 or ZNODE_MARK */
 };
 
-/* An empty root with the open ACL, zxid and times 0. The key is random, so that clients cannot choose
- * paths that meet in the table; equal trees may have different ones. 0 or CONCLAVE_ENOMEM. */
+/* Begins with an empty root, the open ACL, zxid and times 0. The key is random, so that clients cannot choose paths
+ * that share a bucket; equal trees may have different keys. 0 or CONCLAVE_ENOMEM. */
 int tree_init(struct tree *t, const struct hash_key *key) CONCLAVE_MUST_USE;
 void tree_finish(struct tree *t);
 
-/* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is one without node. */
+/* The node at a path, or NULL. As in ZooKeeper, "" is "/"; a malformed path has no node. */
 struct znode *tree_find(const struct tree *t, struct slice path);
 
-/* What a new node is made of. */
+/* The parts of a new node. */
 struct znode_spec {
     struct slice path;
     struct slice data;  /* copied; may be null */
@@ -108,34 +107,32 @@ struct znode_spec {
     int64_t time_ms;
 };
 
-/* Adds a node below parent as its youngest child and counts the create there. NULL when memory
- * is out. */
+/* Adds a node below parent as its youngest child, and counts the create there. NULL: out of memory. */
 struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_spec *spec);
 
-/* Takes a childless node out; pzxid of the parent becomes zxid. The node lives on, for
- * tree_put_back or znode_destroy. */
+/* Removes a childless node from the tree; pzxid of the parent becomes zxid. The node still exists, for tree_put_back or
+ * znode_destroy. */
 void tree_take_out(struct tree *t, struct znode *node, int64_t zxid);
 
-/* Undoes the latest tree_take_out, which did find pzxid there before. `owned` as at its
- * creation. */
+/* Undoes the latest tree_take_out; pzxid is the parent's value before it. `owned` as at the node's creation. */
 void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned);
 
-/* Frees a node that is in no tree and gives its ACL reference back. */
+/* Frees a node that is in no tree, and drops its ACL reference. */
 void znode_destroy(struct tree *t, struct znode *node);
 
-/* A block with a copy of data, NULL for null data. False when memory is out. */
+/* Makes a block with a copy of data; NULL for null data. False: out of memory. */
 bool znode_data_make(struct slice data, struct znode_data **ret);
 
-/* Gives the node another block and returns the one it had. */
+/* Replaces the node's block and returns the old one. */
 struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct znode_data *data);
 
-/* The node's dir, made when it has none. NULL when memory is out. */
+/* The node's dir; makes it if there is none. NULL: out of memory. */
 struct znode_dir *znode_dir_need(struct znode *node);
 
 /* The node after this one in preorder, or NULL. */
 struct znode *tree_next(const struct znode *node);
 
-/* Nodes as ZooKeeper counts them: the root twice. */
+/* The number of nodes as ZooKeeper counts: the root counts twice. */
 size_t tree_count(const struct tree *t);
 
 /* --- one node --------------------------------------------------------------------------------- */

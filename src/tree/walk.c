@@ -60,7 +60,7 @@ bool tree_path_next(struct slice *path, struct slice *ret_name)
     return true;
 }
 
-/* How many nodes are above it. */
+/* The number of nodes above it. */
 static size_t znode_depth(const struct znode *node)
 {
     size_t depth = 0;

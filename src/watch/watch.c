@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* A path that somebody watches. */
+/* A path with watches. */
 struct watch_entry {
     struct map_node node;        /* in the table's paths; key_len: bytes of path */
     uint32_t first[WATCH_KINDS]; /* first watch of each kind, 0: none */
@@ -18,16 +18,16 @@ static_assert(sizeof(struct watch_entry) == offsetof(struct watch_entry, path),
               "paths fill blocks");
 
 struct watch_table {
-    struct map paths; /* struct watch_entry; nobody may see their order */
+    struct map paths; /* struct watch_entry; their order must stay invisible */
     struct hash_key key;
     struct watch_pool pool; /* struct watch */
     uint64_t order;         /* watches set so far */
     uint64_t triggers;      /* events so far */
     size_t watchers;        /* watchers with at least one watch */
-    size_t recursive;       /* recursive watches: without any, nothing above a path is looked at */
+    size_t recursive;       /* recursive watches; 0: events need not visit the paths above */
     size_t entries_memory;  /* bytes of the entries */
-    size_t data_watches;    /* of other kinds than WATCH_CHILD */
-    size_t data_paths;      /* with at least one of them */
+    size_t data_watches;    /* watches of other kinds than WATCH_CHILD */
+    size_t data_paths;      /* paths with at least one of them */
     size_t data_watchers;   /* watchers with at least one of them */
 };
 
@@ -37,10 +37,10 @@ struct watch_table {
     (EVENT_BIT(WATCH_NODE_CREATED) | EVENT_BIT(WATCH_NODE_DELETED) |                               \
      EVENT_BIT(WATCH_NODE_DATA_CHANGED))
 
-/* What each kind is. */
+/* The properties of each kind. */
 static const struct {
-    unsigned events; /* that fire it, as bits */
-    bool stays;      /* when it was fired */
+    unsigned events; /* events that fire it, as bits */
+    bool stays;      /* stays after it fired */
 } watch_kinds[WATCH_KINDS] = {
     [WATCH_DATA] = {EVENTS_OF_NODE, false},
     [WATCH_CHILD] = {EVENT_BIT(WATCH_NODE_DELETED) | EVENT_BIT(WATCH_NODE_CHILDREN_CHANGED), false},
@@ -158,7 +158,7 @@ static struct watch_entry *watch_entry_create(struct watch_table *t, struct slic
     return entry;
 }
 
-/* Frees the entry when nobody watches it any more, and all memory with the last one. */
+/* Frees the entry if it has no watches left, and all memory with the last one. */
 static void watch_entry_release(struct watch_table *t, struct watch_entry *entry)
 {
     for (int kind = 0; kind < WATCH_KINDS; kind++) {
@@ -184,7 +184,7 @@ static bool watch_entry_has_data(const struct watch_entry *entry)
 
 /* --- watches -------------------------------------------------------------------------------------- */
 
-/* Takes a watch out of both lists; its entry stays, even if empty. */
+/* Removes a watch from both lists; its entry stays, even if empty. */
 static void watch_drop(struct watch_table *t, uint32_t n)
 {
     struct watch *watch = watch_at(&t->pool, n);
@@ -251,7 +251,7 @@ int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind, st
     watch_list_push(t, LIST_ENTRY, &entry->first[kind], n);
     if (w->count++ == 0) {
         t->watchers++;
-        w->told = 0; /* a number of the table it was in before means nothing here */
+        w->told = 0; /* a number from an earlier table has no meaning here */
     }
     return 0;
 }
@@ -282,7 +282,7 @@ bool watch_remove(struct watch_table *t, struct watcher *w, enum watch_kind kind
     return true;
 }
 
-/* One event on its way. */
+/* One event in progress. */
 struct watch_trigger {
     struct watch_table *t;
     enum watch_event event;
@@ -301,7 +301,7 @@ static void watch_tell(struct watch_trigger *trigger, struct watcher *w)
     }
 }
 
-/* The watch behind n at its path, 0 behind the last. */
+/* The watch after n at its path; 0: none. */
 static uint32_t watch_behind(const struct watch_table *t, const struct watch_entry *entry,
                              uint32_t n)
 {
@@ -309,7 +309,7 @@ static uint32_t watch_behind(const struct watch_table *t, const struct watch_ent
     return next == entry->first[watch_at(&t->pool, n)->kind] ? 0 : next;
 }
 
-/* The kind whose next watch is the oldest, WATCH_KINDS when there is none left. */
+/* The kind whose next watch is the oldest; WATCH_KINDS: none left. */
 static int watch_oldest(const struct watch_table *t, const uint32_t *next)
 {
     int oldest = WATCH_KINDS;
@@ -323,7 +323,7 @@ static int watch_oldest(const struct watch_table *t, const uint32_t *next)
     return oldest;
 }
 
-/* The watches at the event's own path, of all kinds that it fires, in the order of setting. */
+/* Handles the watches at the event's own path, of all kinds that it fires, in the order of setting. */
 static void watch_tell_at(struct watch_trigger *trigger, struct watch_entry *entry)
 {
     struct watch_table *t = trigger->t;
@@ -357,7 +357,7 @@ static void watch_tell_recursive(struct watch_trigger *trigger, uint64_t hash, s
     }
 }
 
-/* The recursive watches above the event's path, from "/" down to its parent: so each byte of the path is hashed once. */
+/* Handles the recursive watches above the event's path, from "/" down, so that each byte of the path is hashed once. */
 static void watch_tell_above(struct watch_trigger *trigger)
 {
     struct slice path = trigger->path;
@@ -393,10 +393,10 @@ size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice
     return trigger.told;
 }
 
-/* What Apache ZooKeeper's dataWatches hold. */
+/* The kinds in Apache ZooKeeper's dataWatches. */
 static const enum watch_kind data_kinds[] = {WATCH_DATA, WATCH_PERSISTENT, WATCH_RECURSIVE};
 
-/* The watch with which a path is met first: others of the path are then told with it. */
+/* The first data watch of a path: the others of the path are reported with it. */
 static uint32_t watch_first_data(const struct watch_entry *entry)
 {
     return entry->first[WATCH_DATA] != 0         ? entry->first[WATCH_DATA]
@@ -404,7 +404,7 @@ static uint32_t watch_first_data(const struct watch_entry *entry)
                                                  : entry->first[WATCH_RECURSIVE];
 }
 
-/* False when fn had enough. */
+/* False: fn stopped. */
 static bool watch_each_data_at(const struct watch_table *t, const struct watch_entry *entry,
                                bool (*fn)(void *ctx, struct slice path, struct watcher *w),
                                void *ctx)
@@ -424,7 +424,7 @@ static bool watch_each_data_at(const struct watch_table *t, const struct watch_e
     return true;
 }
 
-/* By places, not by the table of paths: its order is nobody's business. */
+/* In the order of the watches' numbers, because the order of the table must stay invisible. */
 void watch_each_data(const struct watch_table *t,
                      bool (*fn)(void *ctx, struct slice path, struct watcher *w), void *ctx)
 {

@@ -1,8 +1,7 @@
 /*
- * Who asked to be told of what: watches on paths, held by watchers (connections). Knows nothing of
- * the tree. Kinds stand beside each other: a watcher may have one of each at a path. Limits:
- * 2^32 - 2 watches in a table; a path that several watch is there once, and charged to each; the memory of a watch is used again for the next one and goes back
- * to the heap when the table holds no watch any more.
+ * Watches on paths, held by watchers (connections). This room does not know the tree. A watcher may have one watch of
+ * each kind at a path. Limits: 2^32 - 2 watches in a table. A path with several watches is stored once, but charged for
+ * each. The memory of a watch is reused for the next one, and freed when the table has no watches left.
  */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
@@ -18,11 +17,11 @@
 #include <stdint.h>
 
 enum watch_kind {
-    WATCH_DATA,       /* set by exists and getData; goes when it is told of something */
-    WATCH_CHILD,      /* set by getChildren; likewise */
-    WATCH_PERSISTENT, /* stays; told of everything at its path */
-    WATCH_RECURSIVE,  /* stays; told of its path and all below, but never of children changed */
-    WATCH_KINDS,      /* how many kinds there are */
+    WATCH_DATA,       /* set by exists and getData; removed by its first event */
+    WATCH_CHILD,      /* set by getChildren; removed by its first event */
+    WATCH_PERSISTENT, /* stays; gets all events at its path */
+    WATCH_RECURSIVE,  /* stays; gets events at its path and below, except children changed */
+    WATCH_KINDS,      /* number of kinds */
 };
 
 /* Event types have the numbers of the wire (Watcher.Event.EventType). */
@@ -35,27 +34,24 @@ enum watch_event {
 
 struct watch_table;
 
-/* Embedded by value in whoever watches; belongs to one table while it has watches. */
+/* Embedded by value in the watching object; belongs to one table while it has watches. */
 struct watcher {
-    size_t count; /* how many watches it has */
-    size_t child; /* of them, those of WATCH_CHILD */
-    struct account
-        *account;   /* charged with each watch and the bytes of its path; NULL: nobody counts */
-    uint64_t told;  /* number of the last trigger that told it: it is told once per trigger */
-    uint32_t first; /* its first watch, by number in the table; 0: none */
+    size_t count;            /* number of its watches */
+    size_t child;            /* those of kind WATCH_CHILD */
+    struct account *account; /* charged with each watch and the bytes of its path; NULL: none */
+    uint64_t told;           /* number of the last trigger that reported to it: once per trigger */
+    uint32_t first;          /* its first watch, as a number in the table; 0: none */
 };
 
-/* The key is random, so that clients cannot choose paths that meet in the table. NULL when memory is
- * out. */
+/* The key is random, so that clients cannot choose paths that share a bucket. NULL: out of memory. */
 struct watch_table *watch_table_create(const struct hash_key *key);
 void watch_table_destroy(struct watch_table *t); /* watchers must have been finished */
 
 void watcher_init(struct watcher *w);
-/* Removes all its watches, at a cost that depends on their number only. */
+/* Removes all its watches; the cost depends only on their number. */
 void watcher_finish(struct watch_table *t, struct watcher *w);
 
-/* Sets a watch; setting it twice is one watch, in its first place. Copies path. 0 or
- * CONCLAVE_ENOMEM. */
+/* Sets a watch; setting it again has no effect. Copies path. 0 or CONCLAVE_ENOMEM. */
 int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind,
               struct slice path) CONCLAVE_MUST_USE;
 
@@ -63,36 +59,35 @@ int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind,
 bool watch_has(const struct watch_table *t, const struct watcher *w, enum watch_kind kind,
                struct slice path);
 
-/* Takes a watch back; false when there is none. */
+/* Removes a watch; false: there is none. */
 bool watch_remove(struct watch_table *t, struct watcher *w, enum watch_kind kind,
                   struct slice path);
 
 typedef void (*watch_fn)(void *ctx, struct watcher *w, enum watch_event event, struct slice path);
 
 /*
- * Calls fn once for each watcher that has a watch which the event fires, and removes those watches
- * that do not stay. Created, deleted, data changed fire data watches; deleted and children changed
- * fire child watches. Watchers come in the order in which their watches at the path were set, then
- * those with recursive ones above it, from "/" down. fn is given the caller's own path, and must not add or remove
- * watches. Returns how many were told.
+ * Calls fn once for each watcher with a watch that the event fires, and removes those watches that do not stay.
+ * Created, deleted and data changed fire data watches; deleted and children changed fire child watches. Watchers are
+ * called in the order in which their watches at the path were set, then those with recursive watches above it, from "/"
+ * down. fn gets the caller's own path, and must not add or remove watches. Returns the number of calls.
  */
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,
                      void *ctx);
 
-/* Calls fn once for each watcher at each path that has a watch there of another kind than WATCH_CHILD, path by path, until
- * it returns false: what Apache ZooKeeper's dataWatches hold. fn must not change the table. */
+/* Calls fn once for each watcher at each path with a watch of another kind than WATCH_CHILD, path by path, until it
+ * returns false: these are Apache ZooKeeper's dataWatches. fn must not change the table. */
 void watch_each_data(const struct watch_table *t,
                      bool (*fn)(void *ctx, struct slice path, struct watcher *w), void *ctx);
 
 struct watch_stats {
     size_t watches;
     size_t paths;
-    size_t watchers;      /* with at least one watch */
+    size_t watchers;      /* watchers with at least one watch */
     size_t recursive;     /* watches of that kind */
-    size_t memory;        /* bytes asked of the heap */
-    size_t data_watches;  /* those of other kinds than WATCH_CHILD, */
-    size_t data_paths;    /* their paths, */
-    size_t data_watchers; /* and whose they are */
+    size_t memory;        /* bytes of heap memory */
+    size_t data_watches;  /* watches of other kinds than WATCH_CHILD */
+    size_t data_paths;    /* their paths */
+    size_t data_watchers; /* their watchers */
 };
 void watch_stats(const struct watch_table *t, struct watch_stats *ret);
 

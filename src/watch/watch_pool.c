@@ -24,7 +24,7 @@ void watch_pool_finish(struct watch_pool *p)
 
 /* --- the index -------------------------------------------------------------------------------- */
 
-/* Addresses serve as identity only: they decide the bucket, never an order that anyone sees. */
+/* Addresses serve only as identity: they decide the bucket, never a visible order. */
 static uint32_t watch_hash(const struct watcher *w, const struct watch_entry *entry, uint32_t kind)
 {
     uint64_t a = (uint64_t)(uintptr_t)w;
@@ -42,7 +42,7 @@ static uint32_t *watch_bucket(const struct watch_pool *p, uint32_t i)
     return &p->segments[top + 1][i - (1u << (top + WATCH_INDEX_BITS))];
 }
 
-/* The bucket of a hash: by one bit more than the buckets fill, or by one less where that is beyond them. */
+/* The bucket of a hash: uses one bit more than the full buckets, or one less if that bucket does not exist yet. */
 static uint32_t watch_bucket_of(uint32_t buckets, uint32_t hash)
 {
     uint32_t mask = UINT32_MAX >> __builtin_clz(buckets);
@@ -50,8 +50,8 @@ static uint32_t watch_bucket_of(uint32_t buckets, uint32_t hash)
     return i < buckets ? i : i & (mask >> 1);
 }
 
-/* Adds one bucket, and deals the watches of the bucket it is split from. A failure is no error: the
- * chains just get longer. */
+/* Adds one bucket, and moves watches to it from the bucket that it splits. A failure is no error: chains only get
+ * longer. */
 static void watch_index_grow(struct watch_pool *p)
 {
     uint32_t added = p->buckets;

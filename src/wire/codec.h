@@ -1,8 +1,7 @@
 /*
- * The jute encoding of ZooKeeper's wire: big-endian integers, strings and buffers behind an
- * int32 length (-1 is null), vectors behind an int32 count (-1 is null). Decoding borrows:
- * strings, buffers and vectors point into the bytes that were given, nothing is allocated, and
- * nothing beyond the end is ever read. Source: zookeeper-jute,
+ * The jute encoding of ZooKeeper's wire: big-endian integers; strings and buffers after an int32 length (-1 is null);
+ * vectors after an int32 count (-1 is null). Decoding borrows: strings, buffers and vectors point into the given bytes,
+ * nothing is allocated, and nothing beyond the end is read. Source: zookeeper-jute,
  * BinaryInputArchive/BinaryOutputArchive.
  */
 #ifndef WIRE_CODEC_H
@@ -15,16 +14,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Position in bytes being decoded. After the first fault `failed` sticks and all values read
- * are 0 or null. */
+/* Position in the bytes that are decoded. After the first error `failed` stays set, and all values read are 0 or
+ * null. */
 struct wire_reader {
     const uint8_t *pos;
     const uint8_t *end;
     bool failed;
 };
 
-/* A vector that is still encoded: its elements were checked, and are read with a wire_next_…
- * function. */
+/* An encoded vector: its elements were checked, and are read with a wire_next_… function. */
 struct wire_vector {
     struct slice items; /* the encoded elements, without the count */
     int32_t count;      /* -1: null vector */
@@ -43,7 +41,7 @@ static inline size_t wire_left(const struct wire_reader *r)
     return (size_t)(r->end - r->pos);
 }
 
-/* The bytes not read yet. */
+/* The unread bytes. */
 static inline struct slice wire_rest(const struct wire_reader *r)
 {
     assert(r->pos <= r->end);
@@ -124,17 +122,16 @@ void wire_print_buffer(struct buf *out, struct slice s);
 void wire_print_secret(struct buf *out, struct slice s); /* only the length */
 
 /*
- * Frames: a 4-byte big-endian length and that many bytes.
- * wire_frame_begin appends room for the length and returns its offset for wire_frame_end, which marks b as
- * failed when the frame is longer than its length can say.
+ * Frames: a 4-byte big-endian length, then that many bytes.
+ * wire_frame_begin appends room for the length and returns its offset for wire_frame_end, which marks b as failed if
+ * the frame is too long for its length field.
  */
 size_t wire_frame_begin(struct buf *b);
 void wire_frame_end(struct buf *b, size_t offset);
 
 /*
- * Cuts the first frame off `in`: 1 and ret_body (borrowed from in) when it is complete, 0 when
- * more bytes are needed, CONCLAVE_EPROTO when the length is negative or above max. The length
- * itself is in *ret_len as soon as four bytes are there, for messages.
+ * Cuts the first frame off `in`. 1: complete, ret_body is borrowed from in; 0: more bytes are needed; CONCLAVE_EPROTO:
+ * the length is negative or above max. *ret_len has the length as soon as four bytes are there, for messages.
  */
 int wire_frame_cut(struct slice in, size_t max, struct slice *ret_body, int32_t *ret_len);
 

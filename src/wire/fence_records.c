@@ -75,8 +75,8 @@ void fence_terms_print(const struct fence_terms *t, struct buf *out)
     }
 }
 
-/* "%010d" of an int32: ten characters, eleven for the most negative ones. Returns what stands before it, null when there
- * is none; of those of eleven the sign as well. */
+/* Accepts "%010d" of an int32: ten characters, eleven for the most negative ones. Returns the text before it; null:
+ * none. With eleven characters the text before includes the sign. */
 static struct slice before_sequence(struct slice name)
 {
     enum { WIDTH = 10 };
@@ -115,7 +115,7 @@ static bool ends_with(struct slice text, const char *end)
     return text.len >= len && memcmp(text.data + text.len - len, end, len) == 0;
 }
 
-/* The markers of Curator, kazoo and our own. */
+/* The markers of Curator, of kazoo and of Conclave. */
 bool fence_name_reads(struct slice name)
 {
     static const char *const between[] = {"", "n_", "n"};

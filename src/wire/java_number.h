@@ -4,7 +4,7 @@
 
 #include "base/slice.h"
 
-/* As Long.parseLong. False when it is none, and *ret untouched. */
+/* As Long.parseLong. False: not a number, and *ret is unchanged. */
 bool java_number_parse(struct slice text, int64_t *ret);
 
 /* As String.trim: without blanks and control characters at both ends. */

@@ -2,7 +2,7 @@
 
 typedef void (*wire_show_fn)(struct buf *out, struct wire_reader *r);
 
-/* Shows one record taken from the reader; nothing where the operation has none. */
+/* Prints one record from the reader; nothing if the operation has no record. */
 static void wire_show_none(struct buf *out, struct wire_reader *r)
 {
 }
@@ -50,7 +50,7 @@ const char *wire_op_name(int32_t op)
 
 int wire_op_flags(int32_t op)
 {
-    switch (op) { /* the compiler's jump table: this is asked for every request */
+    switch (op) { /* a switch, because it runs for every request and becomes a jump table */
 #define WIRE_OP_CASE(NAME, number, name, request, reply, flags)                                    \
     case number:                                                                                   \
         return flags;
@@ -61,7 +61,7 @@ int wire_op_flags(int32_t op)
     }
 }
 
-/* The parts of a multi: header and record in turn until the header that says done. */
+/* The parts of a multi: header and record in turn, until the header with `done`. */
 static void wire_show_multi(struct buf *out, struct wire_reader *r, bool reply)
 {
     buf_append_str(out, "[");
@@ -72,7 +72,7 @@ static void wire_show_multi(struct buf *out, struct wire_reader *r, bool reply)
         buf_printf(out, "%s%s ", sep, row != NULL ? row->name : "?");
         sep = ", ";
         if (row == NULL) {
-            r->failed = true; /* its length is unknown, and so all that follows */
+            r->failed = true; /* its length is unknown, so nothing after it can be read */
             break;
         }
         (reply ? row->show_reply : row->show_request)(out, r);

@@ -1,19 +1,19 @@
 /*
- * The operations of the protocol, once: number, name, request and reply record, and what they are.
- * Source: ZooDefs.OpCode of Apache ZooKeeper 3.9 and the switch of its FinalRequestProcessor.
+ * The operations of the protocol in one table: number, name, request and reply record, and flags. Source:
+ * ZooDefs.OpCode of Apache ZooKeeper 3.9 and the switch of its FinalRequestProcessor.
  */
 #ifndef WIRE_OPS_H
 #define WIRE_OPS_H
 
 #include "wire/records.h"
 
-/* What an operation is, as bits. */
+/* Properties of an operation, as bits. */
 enum wire_op_flags {
     WIRE_OP_READ = 1,     /* answered from the local tree */
     WIRE_OP_WRITE = 2,    /* goes through the log */
     WIRE_OP_SESSION = 4,  /* about the connection or session itself */
-    WIRE_OP_MULTI = 8,    /* may stand inside a multi */
-    WIRE_OP_INTERNAL = 16 /* never accepted from a client on its own */
+    WIRE_OP_MULTI = 8,    /* allowed inside a multi */
+    WIRE_OP_INTERNAL = 16 /* a client must not send it outside a multi */
 };
 
 /* X(NAME, number, "name", request record or none, reply record or none, flags) */
@@ -108,21 +108,21 @@ enum {
     WIRE_FRAME_MAX = 0xfffff,      /* jute.maxbuffer's default: the whole packet */
 };
 
-/* The extension that a client asks for when it connects. Whoever does not ask sees none of it. */
+/* The extension that a client may request when it connects; other clients never see it. */
 enum {
     WIRE_EXTENSION_MAGIC = 0x436f6e63, /* "Conc" */
     WIRE_FEATURE_EXACTLY_ONCE = 1,     /* a bit of `features` */
     WIRE_WRITE_NUMBER_LEN = 4 + 4,     /* of a write_number */
 };
 
-/* Name of an operation ("getData"), or NULL for a number that is none. */
+/* Name of an operation ("getData"); NULL: unknown number. */
 const char *wire_op_name(int32_t op);
 
-/* enum wire_op_flags of an operation, 0 for a number that is none. */
+/* enum wire_op_flags of an operation; 0: unknown number. */
 int wire_op_flags(int32_t op);
 
-/* Appends a readable form of a request body or of a reply body of the operation, for logs and
- * dumps; what cannot be decoded is shown as its length. multi and multiRead show their parts. */
+/* Appends a readable form of a request or reply body, for logs and dumps; a body that cannot be decoded is shown as its
+ * length. multi and multiRead show their parts. */
 void wire_print_request(struct buf *out, int32_t op, struct slice body);
 void wire_print_reply(struct buf *out, int32_t op, struct slice body);
 

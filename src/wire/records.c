@@ -27,7 +27,7 @@ static void wire_check_client(struct wire_reader *r)
     (void)!wire_decode_client_info(r, &info);
 }
 
-/* A count that lies costs no more than the bytes there are: the loop ends at the first fault. */
+/* A false count costs no more than the existing bytes, because the loop ends at the first error. */
 static struct wire_vector wire_read_vector(struct wire_reader *r,
                                            void (*check)(struct wire_reader *))
 {

@@ -1,5 +1,5 @@
 /*
- * Every record of the client protocol, once: the list below gives the struct, and the functions
+ * Every record of the client protocol in one list, which gives the struct and the functions
  *
  *   int  wire_decode_NAME(struct wire_reader *, struct wire_NAME *)    0 or MARSHALLING_ERROR
  *   void wire_encode_NAME(struct buf *, const struct wire_NAME *)      check buf_ok afterwards
@@ -66,7 +66,7 @@
     R(connect_grant, WIRE_F_CONNECT_GRANT)                                                         \
     R(write_number, WIRE_F_WRITE_NUMBER)
 
-/* Records that are fields of others; same functions. */
+/* Records that are fields of other records; same functions. */
 #define WIRE_FIELD_RECORDS(R)                                                                      \
     R(id, WIRE_F_ID)                                                                               \
     R(acl, WIRE_F_ACL)                                                                             \
@@ -121,8 +121,8 @@
 #define WIRE_F_TOTAL_NUMBER(F) F(i32, total_number)
 #define WIRE_F_CLIENT_INFOS(F) F(clients, client_infos)
 
-/* Our own, between our client and our server; what they mean: docs/exactly-once.md. The first two stand
- * behind the readOnly byte of the connect records, the third at the end of a write's frame. */
+/* Conclave's own records, between its client and its server: see docs/exactly-once.md. The first two follow the
+ * readOnly byte of the connect records, the third is at the end of a write's frame. */
 #define WIRE_F_CONNECT_WISH(F) F(i32, magic) F(i32, features)
 #define WIRE_F_CONNECT_GRANT(F)                                                                    \
     F(i32, magic) F(i32, features) F(i32, results_max) F(i32, bytes_max) F(i32, last) F(i64, born)
@@ -157,17 +157,16 @@ WIRE_RECORDS(WIRE_STRUCT)
 WIRE_FIELD_RECORDS(WIRE_PROTOTYPES)
 WIRE_RECORDS(WIRE_PROTOTYPES)
 
-/* The next element of a decoded vector: true and *ret, or false at the end. Consumes v. */
+/* Takes the next element of a decoded vector: true and *ret; false: the end. Consumes v. */
 bool wire_next_string(struct wire_vector *v, struct slice *ret);
 bool wire_next_acl(struct wire_vector *v, struct wire_acl *ret);
 bool wire_next_id(struct wire_vector *v, struct wire_id *ret);
 bool wire_next_client(struct wire_vector *v, struct wire_client_info *ret);
 
-/* A vector of ids outside any record: checked like the fields above. */
+/* A vector of ids outside a record, checked like the fields above. */
 struct wire_vector wire_read_ids(struct wire_reader *r);
 
-/* A vector built from encoded elements in b (appended with wire_write_string, wire_encode_acl,
- * …). Borrows b. */
+/* A vector of encoded elements in b (appended with wire_write_string, wire_encode_acl, …). Borrows b. */
 static inline struct wire_vector wire_vector_make(const struct buf *b, int32_t count)
 {
     return (struct wire_vector){buf_slice(b), count};

@@ -10,8 +10,7 @@ enum { FIELDS_MAX = 4 };
 static const char *const bad_form =
     "is not host:port:port[:role][;[[host:]clientPort]], IPv6 addresses in brackets";
 
-/* As String.split: what is empty at the end does not count. Returns how many there are, of which the
- * first max are stored. */
+/* As String.split: empty parts at the end do not count. Returns the number of parts; stores the first max ones. */
 static size_t split(struct slice text, uint8_t separator, struct slice *ret, size_t max)
 {
     size_t count = 0;
@@ -34,7 +33,7 @@ static size_t split(struct slice text, uint8_t separator, struct slice *ret, siz
     return count;
 }
 
-/* Splits "host:a:b" or "[v6]:a:b"; more than FIELDS_MAX when it has no such form. */
+/* Splits "host:a:b" or "[v6]:a:b"; returns more than FIELDS_MAX for any other form. */
 static size_t split_fields(struct slice text, struct slice *ret)
 {
     if (text.len == 0 || text.data[0] != '[') {
@@ -65,7 +64,7 @@ static bool host_is_good(struct slice host)
     return true;
 }
 
-/* What is an int but no port ends in Java as an exception that nobody expects. */
+/* In Java, an int that is not a port ends in an unexpected exception. */
 static int parse_port(struct slice text, uint16_t *ret)
 {
     int64_t port;
@@ -116,11 +115,11 @@ static int parse_host(struct member_line *l, struct slice text, enum role *role,
         return CONCLAVE_BAD_ARGUMENTS;
     }
     host->host = fields[0];
-    *ret_why = "has no host name or address in it";
+    *ret_why = "contains no host name or address";
     if (!host_is_good(fields[0])) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    *ret_why = "has a port that is no number from 1 to 65535";
+    *ret_why = "has a port that is not a number from 1 to 65535";
     int rc = parse_port(fields[1], &host->port);
     if (rc == 0) {
         rc = parse_port(fields[2], &host->election_port);
@@ -134,7 +133,7 @@ static int parse_host(struct member_line *l, struct slice text, enum role *role,
     }
     if (count == 4) {
         enum role said = parse_role(fields[3]);
-        *ret_why = "has a role that is neither participant nor observer";
+        *ret_why = "has a role that is not participant or observer";
         if (said == ROLE_UNKNOWN) {
             return CONCLAVE_BAD_ARGUMENTS;
         }
@@ -160,11 +159,11 @@ static int parse_client(struct member_line *l, struct slice text, const char **r
         return CONCLAVE_BAD_ARGUMENTS;
     }
     l->client_host = count == 2 ? fields[0] : slice_str("0.0.0.0");
-    *ret_why = "has no client address behind ';'";
+    *ret_why = "has no client address after ';'";
     if (!host_is_good(l->client_host)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    *ret_why = "has no client port behind ';'";
+    *ret_why = "has no client port after ';'";
     l->has_client = true;
     return parse_port(fields[count - 1], &l->client_port);
 }
@@ -229,7 +228,7 @@ void member_line_print(const struct member_line *l, bool observer, struct buf *o
     }
 }
 
-/* Addresses that mean something else on every machine. */
+/* Addresses that have another meaning on every machine. */
 static bool host_is_local(struct slice host)
 {
     return slice_starts_with(host, slice_str("127.")) || equal_ignoring_case(host, "localhost") ||
@@ -242,7 +241,7 @@ static bool same_address(struct slice a, uint16_t a_port, struct slice b, uint16
     return a_port == b_port && slice_equal(a, b) && !host_is_local(a);
 }
 
-/* Whether one of the server's addresses is that one. */
+/* Whether this is one of the server's addresses. */
 static bool line_has(const struct member_line *l, struct slice host, uint16_t port)
 {
     for (size_t i = 0; i < l->n_hosts; i++) {
