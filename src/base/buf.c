@@ -55,7 +55,8 @@ int buf_grow(struct buf *b, size_t more)
     if (cap > b->max) {
         cap = b->max;
     }
-    uint8_t *data = realloc(b->data, cap + 1); /* one more: a NUL never counts against the limit */
+    uint8_t *data =
+        realloc(b->data, cap + 1); /* one more for a NUL, which does not count against the limit */
     if (data == NULL) {
         b->failed = true;
         return CONCLAVE_ENOMEM;

@@ -1,7 +1,7 @@
 /*
- * A growing run of bytes that its holder owns, with an upper bound. Appending never leaves half a
- * value: it either appends all or fails and changes nothing but a sticky `failed` mark, so that a
- * chain of appends needs one check at its end (buf_ok). Behind it, what strings need.
+ * A growing run of bytes that its owner frees, with an upper bound. An append either adds the whole value, or fails and
+ * only sets the sticky mark `failed`, so that a chain of appends needs one check at its end (buf_ok). Then functions for
+ * strings.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -29,16 +29,16 @@ void buf_init(struct buf *b, size_t max);
 /* Frees the block; the buf is empty and usable again afterwards. */
 void buf_finish(struct buf *b);
 
-/* The same for secrets: the block is overwritten first. */
+/* The same for secrets: overwrites the block first. */
 void buf_wipe(struct buf *b);
 
-/* Length 0 and mark cleared, block kept. */
+/* Sets the length to 0 and clears the mark; keeps the block. */
 void buf_reset(struct buf *b);
 
-/* Frees the block of a buf whose content is no longer needed, if it is larger than `keep`: empty then. */
+/* Empties a buf whose content is no longer needed, and frees its block if it is larger than `keep`. */
 void buf_trim(struct buf *b, size_t keep);
 
-/* As buf_reserve, where the block is too small. */
+/* As buf_reserve, if the block is too small. */
 int buf_grow(struct buf *b, size_t more);
 
 /* Makes room for `more` bytes beyond len. 0, CONCLAVE_ENOMEM or CONCLAVE_ETOOBIG (marks failed). */
@@ -92,11 +92,10 @@ static inline void buf_append_i64(struct buf *b, int64_t v)
 /* Overwrites four bytes at offset, which must be inside len. */
 void buf_put_i32(struct buf *b, size_t offset, int32_t v);
 
-/* Appends a NUL that is not counted in len and returns data as a string; NULL when memory is
- * out. */
+/* Appends a NUL that is not counted in len, and returns data as a string; NULL: out of memory. */
 const char *buf_cstr(struct buf *b);
 
-/* Drops the first n bytes (n <= len), moving the rest down. */
+/* Drops the first n bytes (n <= len) and moves the rest down. */
 void buf_consume(struct buf *b, size_t n);
 
 /* Gives the block to the caller (free it with free) and leaves b empty. */

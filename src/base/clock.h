@@ -1,6 +1,6 @@
 /*
- * Clocks behind an interface, so that tests and simulations bring their own. The monotonic clock
- * counts suspend too (CLOCK_BOOTTIME): a machine that slept must not believe that its lease lives.
+ * Clocks behind an interface, so that tests and simulations can use their own. The monotonic clock counts suspend, too
+ * (CLOCK_BOOTTIME), so that a machine that slept does not believe in an old lease.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -13,7 +13,7 @@ struct clock_source {
     void *ctx;
 };
 
-/* The machine's clocks. Static. */
+/* The system's clocks. Static. */
 const struct clock_source *clock_system(void);
 
 static inline int64_t clock_monotonic_ns(const struct clock_source *c)

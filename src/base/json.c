@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-/* Bytes of the character that s begins with, 0 when it is none of UTF-8. */
+/* Length of the UTF-8 character at the start of s; 0: malformed. */
 static size_t utf8_length(struct slice s)
 {
     const uint8_t *p = s.data;
@@ -56,7 +56,7 @@ static void new_line(struct json *j)
     buf_printf(&j->out, "\n%*s", (int)j->objects * 2, "");
 }
 
-/* What stands before each value: a comma unless it is the first or follows its key. */
+/* Writes the separator before a value: a comma, unless it is the first one or follows its key. */
 static void value_begins(struct json *j)
 {
     if (!j->after_key && j->comma[j->depth]) {
@@ -118,7 +118,7 @@ void json_array_end(struct json *j)
     unnest(j, ']');
 }
 
-/* How many bytes at the start of s are ASCII and need no escape. */
+/* The number of bytes at the start of s that are ASCII and need no escape. */
 static size_t plain_length(struct slice s)
 {
     size_t n = 0;

@@ -43,7 +43,7 @@ static inline void list_push_front(struct list *head, struct list *node)
     list_push_back(head->next, node);
 }
 
-/* Leaves node pointing to itself, so removing twice is harmless. */
+/* Afterwards node points to itself, so removing it twice is harmless. */
 static inline void list_remove(struct list *node)
 {
     assert(node->prev->next == node && node->next->prev == node);

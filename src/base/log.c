@@ -45,7 +45,7 @@ void log_line(enum log_level level, const char *room, const char *event, const c
     while (n > 0 && line[n - 1] == ' ') {
         n--;
     }
-    for (size_t i = 0; i < n; i++) { /* values come from clients: they must not forge a line */
+    for (size_t i = 0; i < n; i++) { /* values may come from clients, which must not forge a line */
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) {
             line[i] = '?';
         }

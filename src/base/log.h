@@ -1,7 +1,6 @@
 /*
- * Log lines of the server and the commands: `2026-01-31T12:00:00.123Z level room event
- * key=value …` on stderr. Library rooms do not log. Ids are written 0x%llx. No secret is ever
- * given to this file.
+ * Log lines of the server and the commands: `2026-01-31T12:00:00.123Z level room event key=value …` on stderr. Library
+ * rooms do not log. Ids are written as 0x%llx. Callers must not pass secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

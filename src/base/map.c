@@ -9,7 +9,7 @@
 enum {
     MAP_BITS_MIN = 4,
     MAP_BITS_MAX = 31,
-    MAP_MOVE = 8, /* buckets emptied at each insertion while growing */
+    MAP_MOVE = 8, /* buckets moved at each insertion while the table grows */
 };
 
 void map_init(struct map *m)
@@ -29,7 +29,7 @@ static size_t map_size(const struct map *m)
     return (size_t)1 << m->bits;
 }
 
-/* The chain that holds nodes of this hash: in the old table while its bucket was not yet moved. */
+/* The chain for nodes with this hash: in the old table, if its bucket was not moved yet. */
 static struct map_node **map_chain(const struct map *m, uint32_t hash)
 {
     if (m->old != NULL) {
@@ -67,7 +67,7 @@ static void map_move(struct map *m)
     }
 }
 
-/* A failed growth is no error: the chains just get longer. */
+/* A failure to grow is no error: chains only get longer. */
 static void map_grow(struct map *m)
 {
     struct map_node **buckets = calloc(map_size(m) * 2, sizeof *buckets);
@@ -128,7 +128,7 @@ void map_remove(struct map *m, struct map_node *node)
     m->count--;
 }
 
-/* First node of the first non-empty chain from bucket `from` on; old buckets count first. */
+/* First node of the first non-empty chain from bucket `from` on; old buckets come first. */
 static struct map_node *map_first_from(const struct map *m, size_t from)
 {
     size_t old_size = m->old != NULL ? map_size(m) / 2 : 0;

@@ -1,7 +1,7 @@
 /*
- * Intrusive hash table: the holder embeds a map_node and owns its memory. It grows by doubling, a
- * few buckets at each insertion, so that no single insertion pays for the whole table. Keys are
- * unknown to the map: the holder gives the 64-bit hash and an equality function.
+ * Intrusive hash table: the owner embeds a map_node and owns its memory. The table grows by doubling, a few buckets at
+ * each insertion, so that no single insertion pays for the whole table. The map does not know the keys: the owner gives
+ * the 64-bit hash and an equality function.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -15,7 +15,7 @@
 struct map_node {
     struct map_node *next; /* chain of the bucket */
     uint32_t hash;         /* low bits of the hash */
-    uint32_t key_len;      /* for the holder: how long its key is; the map leaves it alone */
+    uint32_t key_len;      /* length of the key, for the owner; the map ignores it */
 };
 
 /* Whether node has the key. */
@@ -23,7 +23,7 @@ typedef bool (*map_equal_fn)(const struct map_node *node, const void *key);
 
 struct map {
     struct map_node **buckets; /* current table, 1 << bits of them, or NULL */
-    struct map_node **old;     /* table being emptied, half the size, or NULL */
+    struct map_node **old;     /* the old table of half the size while it is emptied, or NULL */
     size_t old_next;           /* first bucket of old that may be non-empty */
     size_t count;              /* nodes */
     unsigned bits;             /* log2 of the number of buckets */
@@ -37,7 +37,7 @@ void map_finish(struct map *m);
 /* The node with that hash and key, or NULL. */
 struct map_node *map_find(const struct map *m, uint64_t hash, map_equal_fn equal, const void *key);
 
-/* Adds a node whose key is not present. 0 or CONCLAVE_ENOMEM (only for the very first table). */
+/* Adds a node whose key is not in the map. 0 or CONCLAVE_ENOMEM (only for the first table). */
 int map_insert(struct map *m, struct map_node *node, uint64_t hash) CONCLAVE_MUST_USE;
 
 /* Removes a node that is present. */
@@ -48,22 +48,21 @@ static inline size_t map_count(const struct map *m)
     return m->count;
 }
 
-/* Walks all nodes in no particular order: start with node == NULL, ends with NULL. The map must not
- * be changed between calls. */
+/* Walks all nodes in any order: start with NULL, ends with NULL. The map must not change between calls. */
 struct map_node *map_next(const struct map *m, const struct map_node *node);
 
-/* Empties the map and returns all its nodes as one chain by `next`: for taking a map apart. */
+/* Empties the map and returns all its nodes as one chain by `next`. */
 struct map_node *map_take_all(struct map *m);
 
 /* Bytes of the tables. */
 size_t map_memory(const struct map *m);
 
-/* 64-bit hash of bytes (XXH3), the same on every machine: for what is compared or stored, and for keys that
- * strangers do not choose (hash_keyed is for those). */
+/* 64-bit hash of bytes (XXH3), the same on every machine: for values that are compared or stored, and for keys that
+ * clients do not choose (for those use hash_keyed). */
 uint64_t hash_bytes(const void *data, size_t len);
 uint64_t hash_u64(uint64_t v);
 
-/* Of a number that no stranger chooses, for a table only: cheaper than hash_u64, and stored nowhere. */
+/* For numbers that clients do not choose, and only for tables: cheaper than hash_u64, and stored nowhere. */
 static inline uint64_t hash_number(uint64_t v)
 {
     v *= 0x9e3779b97f4a7c15u;

@@ -11,7 +11,7 @@
 
 enum { LINE = 4096 };
 
-/* The number in a file of a control group; SIZE_MAX without a number ("max") and without a file (as on other kernels). */
+/* The number in a file of a control group; SIZE_MAX: no number ("max"), or no file (as on other kernels). */
 static size_t read_limit(const char *path)
 {
     char line[64];
@@ -28,8 +28,8 @@ static size_t read_limit(const char *path)
     return limit;
 }
 
-/* The group's limit and those of all above it. Inside a container the path may name a group outside of it, which is
- * not to be seen: then the limit of the mount's own root is what holds. */
+/* The least limit of the group and all groups above it. Inside a container the path may name a group outside, which is
+ * not visible: then the limit of the mount's root counts. */
 static size_t group_limit(const char *root, const char *mount, char *group, const char *name)
 {
     char path[2 * LINE];

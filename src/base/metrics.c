@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Below SUMMARY_STEPS every value has its bucket; above it a power of two has SUMMARY_STEPS of them. */
+/* Values below SUMMARY_STEPS have a bucket each; above, each power of two has SUMMARY_STEPS buckets. */
 static size_t bucket_of(uint64_t value)
 {
     if (value < SUMMARY_STEPS) {

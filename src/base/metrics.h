@@ -1,10 +1,10 @@
 /*
- * Figures for operators: counters, gauges and summaries, each one row of a table that names it and says what it is.
- * Counters and summaries are kept in a struct of their holder; a gauge is read when somebody asks. Adding costs a
- * few nanoseconds: no lock, no allocation. Everything belongs to one thread.
+ * Metrics for operators: counters, gauges and summaries, each a row of a table with its name and help. Counters and
+ * summaries are fields of their owner's struct; a gauge is computed on request. Adding takes a few nanoseconds: no
+ * lock, no allocation. Everything belongs to one thread.
  *
- * A summary keeps count, sum, least and greatest exactly, and a histogram of fixed size whose buckets are at most
- * 1/16 wide: a quantile is off by less than that.
+ * A summary keeps count, sum, minimum and maximum exactly, and a histogram of fixed size whose buckets are at most 1/16
+ * wide: the error of a quantile is less than that.
  */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
@@ -35,30 +35,30 @@ static inline void summary_add(struct summary *s, uint64_t value)
     summary_add_many(s, value, 1);
 }
 
-/* The value that a share of q (0 to 1) of all values does not exceed; 0 when there is none. */
+/* The value that a share of q (0 to 1) of all values does not exceed; 0: no values. */
 uint64_t summary_quantile(const struct summary *s, double q);
 
-/* sum / count, 0 when there is none. */
+/* sum / count; 0: no values. */
 double summary_average(const struct summary *s);
 
 enum metric_kind {
     METRIC_COUNTER, /* uint64_t at offset */
     METRIC_SUMMARY, /* struct summary at offset */
-    METRIC_GAUGE,   /* what read returns */
+    METRIC_GAUGE,   /* the value that read returns */
 };
 
 struct metric_row {
     const char *name;
     enum metric_kind kind;
-    size_t offset;                   /* in the holder: counters and summaries */
+    size_t offset;                   /* in the owner's struct: counters and summaries */
     double (*read)(const void *ctx); /* gauges */
-    double scale;                    /* what is shown is what is kept times this */
-    bool fraction;                   /* a gauge that is no whole number */
-    const char *help;                /* what it counts, in one line */
+    double scale;                    /* the shown value is the kept value times this */
+    bool fraction;                   /* a gauge that is not a whole number */
+    const char *help;                /* help text, one line */
 };
 
-/* For a list of gauges X(name, whether it has a fraction, expression, help): the function that reads one, whose expression
- * sees the figures as `const type *var`, and its row. */
+/* For a list of gauges X(name, whether it has a fraction, expression, help): defines the function that reads one, whose
+ * expression uses the values as `const type *var`, and its row. */
 #define METRIC_GAUGE_READ(gauge, type, var, expression)                                            \
     static double read_##gauge(const void *ctx)                                                    \
     {                                                                                              \

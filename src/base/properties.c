@@ -18,7 +18,7 @@ static size_t skip_blanks(struct slice text, size_t at)
     return at;
 }
 
-/* Appends one logical line, without its continuation marks; returns where the next begins. */
+/* Appends one logical line without its continuation marks; returns where the next line begins. */
 static size_t properties_read_line(struct slice text, size_t at, struct buf *line, unsigned *lines)
 {
     at = skip_blanks(text, at);
@@ -80,7 +80,7 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* Splits a line in place. False when it holds nothing. */
+/* Splits a line in place. False: the line is empty. */
 static bool split_line(char *line, char **ret_key, char **ret_value)
 {
     size_t len = strlen(line);

@@ -14,7 +14,7 @@ void random_bytes(void *data, size_t len)
             if (errno == EINTR) {
                 continue;
             }
-            perror("conclave: getrandom failed, no safe way to go on");
+            perror("conclave: getrandom failed: cannot continue safely");
             abort();
         }
         p += n;

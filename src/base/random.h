@@ -1,12 +1,11 @@
-/* Random bytes: from the kernel where they must not be guessed, from a seed where tests repeat. */
+/* Random bytes: from the kernel for values that must not be guessed, from a seed for repeatable tests. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills data with bytes of the kernel's generator. Aborts if the kernel has none: there is no
- * safe way on. */
+/* Fills data with bytes of the kernel's generator. Aborts if the kernel has none, because nothing else is safe. */
 void random_bytes(void *data, size_t len);
 
 /* A random number from 0 to bound - 1 (bound > 0), from the kernel's generator. */

@@ -22,11 +22,11 @@ static size_t rates_slot(uint64_t hash, int row)
     return (size_t)(hash >> (32 * row)) % RATES_SLOTS;
 }
 
-/* When the freer of the two slots is free. */
+/* When the first of the two slots is free. */
 static int64_t rates_busy_until(const struct rates *r, uint64_t hash)
 {
     if (r->busy_until_ns == NULL) {
-        return INT64_MIN / 2; /* nobody did anything */
+        return INT64_MIN / 2; /* no events yet */
     }
     int64_t a = r->busy_until_ns[0][rates_slot(hash, 0)];
     int64_t b = r->busy_until_ns[1][rates_slot(hash, 1)];

@@ -1,6 +1,6 @@
 /*
- * A borrowed run of bytes. data == NULL is the null value of the wire (length -1), which differs
- * from an empty one (data != NULL, len == 0). Nobody frees through a slice.
+ * A borrowed run of bytes. data == NULL is the null value of the wire (length -1), which differs from an empty one
+ * (data != NULL, len == 0). A slice never owns its bytes.
  */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
@@ -50,7 +50,7 @@ static inline bool slice_starts_with(struct slice s, struct slice prefix)
     return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.data, prefix.data, prefix.len) == 0);
 }
 
-/* memcmp order, shorter first where one is the prefix of the other. */
+/* The order of memcmp; of two with a common prefix the shorter comes first. */
 static inline int slice_compare(struct slice a, struct slice b)
 {
     size_t n = a.len < b.len ? a.len : b.len;

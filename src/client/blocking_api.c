@@ -1,4 +1,4 @@
-/* The public calls that do not wait. */
+/* The public calls that do not block. */
 #include "client/handle.h"
 
 #include <limits.h>
@@ -41,7 +41,7 @@ int conclave_client_fd(const struct conclave_client *client)
     return client->epoll_fd;
 }
 
-/* Locks behind a const: what a reader sees of the client does not change by it. */
+/* Removes const for the lock: a reader does not change the visible state of the client. */
 static struct conclave_client *unconst(const struct conclave_client *client)
 {
     return (struct conclave_client *)(uintptr_t)client;
@@ -95,7 +95,7 @@ void conclave_client_last_error(const struct conclave_client *client, char *buf,
     size_t used = 0;
     buf[0] = '\0';
     for (size_t i = 0; i < HOSTS_MAX && used < len; i++) {
-        /* the newest first: it is the one to read when buf is short */
+        /* The newest comes first, because it is the one to read if buf is short. */
         const char *problem = c->problems[(c->last_problem + i) % HOSTS_MAX];
         if (problem != NULL) {
             used += (size_t)snprintf(buf + used, len - used, "%s%s", used > 0 ? "; " : "", problem);

@@ -1,11 +1,13 @@
-/* Waiting: calls that block until the loop has brought what they wait for. */
+/* Calls that block until the loop has the result. */
 #include "client/handle.h"
 
 #include <assert.h>
 #include <poll.h>
 #include <time.h>
 
-enum { OTHER_DISPATCHER_MS = 5 }; /* how often to look whether another thread still runs the loop */
+enum {
+    OTHER_DISPATCHER_MS = 5
+}; /* interval of checks whether another thread still runs the loop */
 
 int handle_cond_init(pthread_cond_t *cond)
 {
@@ -47,8 +49,8 @@ void handle_poll(struct conclave_client *client, int64_t deadline_ns)
     (void)poll(&fd, 1, (int)ms);
 }
 
-/* One step of waiting in the program's loop mode: runs the loop, unless another thread does.
- * Lock held, given up. */
+/* One step of waiting in the program's loop mode: runs the loop, unless another thread does. Lock held, but released
+ * meanwhile. */
 static void wait_pumping(struct conclave_client *client, int64_t deadline_ns)
 {
     if (client->dispatching) {
@@ -89,7 +91,7 @@ int client_wait(struct conclave_client *client, bool (*done)(void *ctx), void *c
 struct blocking_call {
     bool done;
     int error;
-    struct conclave_reply *reply; /* NULL: memory was out */
+    struct conclave_reply *reply; /* NULL: out of memory */
     bool wants_reply;
     pthread_cond_t cond;
 };
@@ -128,8 +130,7 @@ static int blocking_call_call_run(struct conclave_client *client, const struct c
     if (rc != 0) {
         return rc;
     }
-    /* Every request is answered once, so there is no way out but the answer: the call stands on
-     * this stack. */
+    /* Every request is answered once, and the call is on this stack: so only the answer ends the wait. */
     while (client->started && !call->done) {
         handle_sleep(client, &call->cond, CONCLAVE_FOREVER);
     }

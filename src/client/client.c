@@ -1,4 +1,4 @@
-/* The client as the recipes see it: thin functions over the handle. */
+/* The client as recipes use it: thin functions over the handle. */
 #include "client/handle.h"
 
 #include "base/clock.h"
@@ -44,7 +44,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
     r->fn = fn;
     r->ctx = ctx;
     r->internal = kind != SUBMIT_PUBLIC;
-    r->counted = kind != SUBMIT_INTERNAL; /* a lease must not depend on what the program sends */
+    r->counted = kind != SUBMIT_INTERNAL; /* a lease must not depend on the program's requests */
     if (r->watch != NULL) {
         r->watch->client = client;
         r->watch->internal = kind == SUBMIT_INTERNAL;
@@ -180,7 +180,7 @@ void client_dispatcher_close(struct conclave_client *client, struct dispatcher *
     }
     bool inside = dispatcher_is_current(dispatcher);
     pthread_mutex_lock(&client->lock);
-    /* Another thread that dispatches may be about to pump it. */
+    /* Another thread that dispatches may be about to pump this dispatcher. */
     while (client->dispatching && !pthread_equal(client->dispatch_thread, pthread_self())) {
         pthread_cond_wait(&client->changed, &client->lock);
     }
@@ -189,8 +189,8 @@ void client_dispatcher_close(struct conclave_client *client, struct dispatcher *
         list_remove(&dispatcher->link);
     }
     pthread_mutex_unlock(&client->lock);
-    /* Inside and pumped: it stays in the client's list, and who pumps it frees it when this job
-     * has returned. */
+    /* Closed inside its own job and pumped: it stays in the client's list, and the pumping thread frees it when this
+     * job has returned. */
     dispatcher_stop(dispatcher, free_dispatcher, dispatcher);
     if (!inside) {
         free_dispatcher(dispatcher);

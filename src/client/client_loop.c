@@ -29,7 +29,7 @@ enum {
     EVENTS_MAX = 16,
 };
 
-/* What an epoll event is about. From TAG_LOOKUP on: the lookup of that host. */
+/* The meaning of an epoll event. From TAG_LOOKUP on: the lookup of that host. */
 enum tag {
     TAG_WAKE,
     TAG_TIMER,
@@ -97,10 +97,10 @@ void loop_wake(struct conclave_client *client)
 static void drain_fd(int fd)
 {
     eventfd_t value;
-    (void)!eventfd_read(fd, &value); /* nothing there: somebody else has drained it */
+    (void)!eventfd_read(fd, &value); /* nothing there: another thread has drained it */
 }
 
-/* Lets timer_fd fire at the deadline; one that fires too early is left alone, to spare calls. */
+/* Lets timer_fd fire at the deadline. If it fires too early it is left alone, which saves system calls. */
 static void arm_timer(struct conclave_client *client)
 {
     int64_t at = loop_deadline_ns(client);
@@ -116,7 +116,7 @@ static void arm_timer(struct conclave_client *client)
 /* --- link
  * --------------------------------------------------------------------------------------------- */
 
-/* Keeps why the attempt to reach this server failed; replaces the reason of an earlier attempt. */
+/* Records why the attempt to reach this server failed; replaces an earlier reason. */
 static void remember_error(struct conclave_client *client, const struct server_host *host,
                            const char *what)
 {
@@ -135,7 +135,7 @@ static void drop_socket(struct conclave_client *client)
     assert(client->core.link == LINK_NONE);
     link_tls_end(client);
     if (client->login != NULL) {
-        /* The login's thread may hold the descriptor a little longer. */
+        /* The login's thread may keep the descriptor a little longer. */
         epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, link_sasl_fd(client), NULL);
         link_sasl_end(client);
     }
@@ -146,7 +146,7 @@ static void drop_socket(struct conclave_client *client)
     client->server[0] = '\0';
 }
 
-/* What to say of a connection that the server closed before it had said anything. */
+/* The error text for a connection that the server closed without a byte. */
 static const char *refusal(const struct conclave_client *client)
 {
     if (client->tls_context == NULL) {
@@ -158,7 +158,7 @@ static const char *refusal(const struct conclave_client *client)
                : "closed by the server during the TLS handshake: does it want a certificate?";
 }
 
-/* Why the link has ended. silent: by the server, which had not said a word. */
+/* Why the link ended. silent: the server ended it without a byte. */
 static const char *link_problem(const struct conclave_client *client, bool silent)
 {
     const char *const told[] = {link_tls_problem(client), link_sasl_problem(client),
@@ -171,7 +171,7 @@ static const char *link_problem(const struct conclave_client *client, bool silen
     return conclave_strerror(client->core.link_error);
 }
 
-/* Closes the socket when the core has let its link go. */
+/* Closes the socket after the core has given up its link. */
 static void follow_core(struct conclave_client *client, int64_t now_ns)
 {
     if (client->sock < 0 || client->connecting || client->core.link != LINK_NONE) {
@@ -188,7 +188,7 @@ static void follow_core(struct conclave_client *client, int64_t now_ns)
     }
 }
 
-/* What a failed read or write means. */
+/* The error code for a failed read or write. */
 static int link_error(int err)
 {
     if (err == EPROTO) {
@@ -240,7 +240,7 @@ static void wire_sent(struct conclave_client *client, size_t len)
     }
 }
 
-/* Sends what there is. 0, or the errno that ends the link. */
+/* Sends the waiting output. 0, or the errno that ends the link. */
 static int send_output(struct conclave_client *client)
 {
     for (;;) {
@@ -271,7 +271,7 @@ static int send_output(struct conclave_client *client)
     return 0;
 }
 
-/* The link ends, or the attempt to make one. */
+/* Ends the link, or the attempt to make one. */
 static void end_link(struct conclave_client *client, int error, int64_t now_ns)
 {
     if (!client->connecting) {
@@ -295,7 +295,7 @@ static void read_wire(struct conclave_client *client, int64_t now_ns)
         int error = 0;
         if (n > 0) {
             error = link_tls_received(client, slice_make(wire, (size_t)n), now_ns);
-            int err = send_output(client); /* answers, or the alert that says what is wrong */
+            int err = send_output(client); /* answers, or an alert with the reason */
             if (error == 0 && err != 0) {
                 error = link_error(err);
             }
@@ -326,7 +326,7 @@ static bool can_send(const struct conclave_client *client)
 
 void loop_send_early(struct conclave_client *client)
 {
-    /* An error shows again in the loop's own attempt, which ends the link. */
+    /* The loop's own attempt repeats an error, and ends the link. */
     bool failed = can_send(client) && send_output(client) != 0;
     if (failed || !can_send(client) || loop_deadline_ns(client) < client->armed_ns) {
         loop_wake(client);
@@ -376,7 +376,7 @@ void loop_connected(struct conclave_client *client, int64_t now_ns)
 /* TCP is connected. */
 static void connected(struct conclave_client *client, int64_t now_ns)
 {
-    client->want_write = true; /* as it was registered; corrected by the first send */
+    client->want_write = true; /* as registered; the first send corrects it */
     if (client->tls_context == NULL) {
         loop_connected(client, now_ns);
         return;
@@ -445,8 +445,7 @@ static void finish_lookup(struct conclave_client *client, size_t index)
     union host_address addresses[HOST_ADDRESSES];
     const char *why;
     unsigned count = lookup_result(lookup, addresses, &why);
-    /* The lookup's thread may hold the descriptor a little longer: take it out now, or epoll
-     * would tell again. */
+    /* The lookup's thread may keep the descriptor a little longer: remove it now, or epoll would report it again. */
     epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, lookup_fd(lookup), NULL);
     lookup_destroy(lookup);
     client->lookups[index] = NULL;
@@ -456,7 +455,7 @@ static void finish_lookup(struct conclave_client *client, size_t index)
     hosts_lookup_end(&client->hosts, host, addresses, count);
 }
 
-/* Tries servers until one attempt is under way or there is nothing to try now. */
+/* Tries servers until one attempt is in progress or there is nothing to try now. */
 static void seek_link(struct conclave_client *client, int64_t now_ns)
 {
     if (client->connecting && !core_wants_link(&client->core)) {
@@ -485,7 +484,7 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
     }
 }
 
-/* An event of a socket with TLS: the loop's step sends only when the handshake is done. */
+/* An event of a socket with TLS: until the handshake is complete, the loop's step does not send. */
 static void shake_or_read(struct conclave_client *client, uint32_t events, int64_t now_ns)
 {
     if (client->connecting && (events & EPOLLOUT) != 0) {
@@ -571,8 +570,8 @@ int64_t loop_deadline_ns(const struct conclave_client *client)
 
 static void fire_timers(struct conclave_client *client, int64_t now_ns)
 {
-    /* Those started by the functions called here wait for the next turn, or a timer that
-     * restarts itself would never end. */
+    /* Timers that are started by callbacks here wait for the next turn; otherwise a timer that restarts itself would
+     * never end the loop. */
     uint64_t before = client->timers.seq;
     struct timer *t;
     while (!client->closed && (t = timers_first(&client->timers)) != NULL && t->seq < before &&

@@ -1,4 +1,4 @@
-/* Opening, running and closing a client, and what the core's news become. */
+/* Opens, runs and closes a client, and delivers the core's callbacks. */
 #include "client/handle.h"
 
 #include "client/core/acl.h"
@@ -61,12 +61,11 @@ static void post_state(struct conclave_client *client, enum conclave_state state
     }
     struct state_job *sj = state_job_get(client);
     if (sj == NULL && client->last_state_job != NULL) {
-        /* No memory, and the program has not yet looked at the last news: it will find this
-         * instead. */
+        /* Out of memory, and the program has not seen the last state yet: it will see this one instead. */
         client->last_state_job->state = state;
         return;
     }
-    assert(sj != NULL); /* with no job outstanding the pool cannot be empty */
+    assert(sj != NULL); /* if no job is outstanding, the pool cannot be empty */
     sj->client = client;
     sj->state = state;
     sj->pooled = sj >= client->state_jobs && sj < client->state_jobs + STATE_JOBS;
@@ -77,7 +76,7 @@ static void post_state(struct conclave_client *client, enum conclave_state state
 
 static void tell_listeners(struct conclave_client *client, enum conclave_state state)
 {
-    /* A marker keeps the place, whichever listeners go while one is told. */
+    /* A marker keeps the position, because a listener may remove others. */
     struct list marker;
     struct list *it = client->listeners.next;
     while (it != &client->listeners) {
@@ -146,7 +145,7 @@ static void on_core_watch(void *ctx, struct client_watch *w)
 static void run_event_job(struct job *job)
 {
     struct client_event *e = CONTAINER_OF(job, struct client_event, job);
-    struct client_watch *w = e->watch; /* lives: what ends it is told after this */
+    struct client_watch *w = e->watch; /* still valid: its end is reported after this event */
     w->fn(w->client, e->type, e->path, w->ctx);
     free(e);
 }
@@ -219,7 +218,7 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
     return core_init(&client->core, &options, &handle_events, client);
 }
 
-/* Frees a client of which the first `steps` steps of client_handle_init were done. */
+/* Frees a client for which the first `steps` steps of client_handle_init were done. */
 static void handle_free(struct conclave_client *client, int steps)
 {
     switch (steps) {
@@ -287,7 +286,7 @@ static int client_handle_init(struct conclave_client *client,
         rc = loop_open(client);
     }
     if (rc == 0) {
-        /* The descriptor is readable from the start: there are servers to connect to. */
+        /* The descriptor is readable from the start, because there are servers to connect to. */
         loop_wake(client);
     }
     return rc;
@@ -296,7 +295,7 @@ static int client_handle_init(struct conclave_client *client,
 int conclave_client_open(const struct conclave_client_options *options,
                          struct conclave_client **ret_client)
 {
-    /* A program built against an older header brings a shorter struct: what it lacks is 0. */
+    /* A program that was built with an older header passes a shorter struct: missing fields are 0. */
     struct conclave_client_options o = {0};
     size_t least = offsetof(struct conclave_client_options, max_request);
     if (options == NULL || ret_client == NULL || options->size < least ||
@@ -364,7 +363,7 @@ void handle_wake_pump(struct conclave_client *client)
     thread_wake(client->wake_fd);
 }
 
-/* Runs what is posted to the client's and the recipes' dispatchers; true when some is left. */
+/* Runs the posted jobs of the client's and the recipes' dispatchers; true: some are left. */
 static bool pump(struct conclave_client *client)
 {
     (void)dispatcher_pump(&client->dispatcher, PUMP_JOBS);
@@ -378,7 +377,7 @@ static bool pump(struct conclave_client *client)
         pthread_mutex_unlock(&client->lock);
         (void)dispatcher_pump(d, PUMP_JOBS);
         left = left || !dispatcher_is_empty(d);
-        bool over = d->stopping; /* closed by one of its own jobs, which could not free it */
+        bool over = d->stopping; /* one of its own jobs closed it and could not free it */
         pthread_mutex_lock(&client->lock);
         it = marker.next;
         list_remove(&marker);
@@ -460,7 +459,7 @@ void handle_finish(struct conclave_client *client)
     client_unref(client);
 }
 
-/* Waits until everything is told, in the program's loop mode: by running it. */
+/* Waits, in the program's loop mode, until everything is delivered, by running the loop. */
 static void close_by_pumping(struct conclave_client *client)
 {
     int rc;
@@ -497,8 +496,7 @@ void conclave_client_close(struct conclave_client *client, int64_t timeout_ms)
         return;
     }
     if (client_check(client) != 0) {
-        /* In a child process: threads and locks are the parent's. Only the descriptors are
-         * given back. */
+        /* In a child process threads and locks belong to the parent: only closes the descriptors. */
         loop_close(client);
         return;
     }
@@ -515,6 +513,6 @@ void conclave_client_close(struct conclave_client *client, int64_t timeout_ms)
     } else {
         close_by_pumping(client);
     }
-    /* The pumped loop frees only a client that was closed inside a callback, not this one. */
+    /* The pumped loop frees only a client that was closed inside a callback, but not this one. */
     handle_finish(client); /* NOLINT(clang-analyzer-unix.Malloc) */
 }

@@ -1,10 +1,9 @@
 /*
- * The client handle: the connection core, the servers to try, and what runs them. Shared by the
- * files that make up the handle: open and close (handle.c), the loop (client_loop.c), the recipes'
- * view (client.c), the public calls (blocking_api.c, blocking_call.c).
+ * The client handle: the connection core, the servers to try, and the code that runs them. Shared by the files of the
+ * handle: open and close (handle.c), the loop (client_loop.c), the interface for recipes (client.c), the public calls
+ * (blocking_api.c, blocking_call.c).
  *
- * All fields but those said to be constant are guarded by `lock`. Lock order: a client's lock,
- * then a dispatcher's.
+ * `lock` guards all fields that are not marked constant. Lock order: first a client's lock, then a dispatcher's.
  */
 #ifndef CLIENT_HANDLE_H
 #define CLIENT_HANDLE_H
@@ -22,85 +21,86 @@
 
 enum { STATE_JOBS = 8 };
 
-/* News of a state on its way to the program. */
+/* A state change on its way to the program. */
 struct state_job {
     struct job job;
     struct conclave_client *client;
     enum conclave_state state;
-    bool pooled; /* one of the client's own; else from the heap */
-    bool used;   /* pooled only */
+    bool pooled; /* from the client's pool; otherwise from the heap */
+    bool used;   /* only for pooled ones */
 };
 
 struct conclave_client {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* client_notify; on CLOCK_MONOTONIC */
-    pid_t pid;              /* constant: who may use it */
+    pid_t pid;              /* constant: the process that may use the client */
     atomic_int refs;
 
     struct core core;
     struct hosts hosts;
     char *chroot;                      /* constant */
-    struct conclave_acl *acl;          /* constant: of creates without one of their own, or NULL */
+    struct conclave_acl *acl;          /* constant: for creates without an ACL, or NULL */
     struct lookup *lookups[HOSTS_MAX]; /* by index in hosts */
     struct timers timers;              /* struct client_timer */
     struct list listeners;             /* struct client_listener */
     conclave_state_fn on_state;        /* constant */
     void *on_state_ctx;                /* constant */
     struct state_job state_jobs[STATE_JOBS];
-    struct state_job *last_state_job; /* the newest that was posted and not begun, or NULL */
+    struct state_job
+        *last_state_job; /* the newest one that was posted and has not begun, or NULL */
 
-    struct dispatcher dispatcher; /* of the program's callbacks */
-    struct list dispatchers;      /* those of the recipes, by link */
-    atomic_bool started;          /* with threads */
+    struct dispatcher dispatcher; /* for the program's callbacks */
+    struct list dispatchers;      /* dispatchers of the recipes, by link */
+    atomic_bool started;          /* the client runs with threads */
     pthread_t io_thread;
     bool dispatching; /* a thread is inside conclave_client_dispatch */
     pthread_t dispatch_thread;
 
-    int epoll_fd;      /* constant */
-    int wake_fd;       /* constant: eventfd */
-    int timer_fd;      /* constant */
-    int sock;          /* -1: none */
-    bool connecting;   /* sock is not connected yet, or its TLS handshake is not done */
-    bool want_write;   /* sock is watched for writing */
-    bool wake_pending; /* wake_fd is readable or will be soon */
-    bool in_turn;      /* the loop holds the lock and will look at everything before it sleeps */
-    int64_t armed_ns;  /* when timer_fd fires, INT64_MAX: never */
+    int epoll_fd;          /* constant */
+    int wake_fd;           /* constant: eventfd */
+    int timer_fd;          /* constant */
+    int sock;              /* -1: none */
+    bool connecting;       /* sock is not connected yet, or its TLS handshake is in progress */
+    bool want_write;       /* sock is watched for writing */
+    bool wake_pending;     /* wake_fd is readable or will be soon */
+    bool in_turn;          /* the loop holds the lock and will check everything before it sleeps */
+    int64_t armed_ns;      /* when timer_fd fires, INT64_MAX: never */
     int64_t connect_by_ns; /* end of the attempt to connect */
     int64_t attached_ns;   /* when this link got its session, 0: not yet */
 
     struct tls_context *tls_context; /* NULL: without TLS */
-    struct tls *tls;                 /* of sock, once it is connected */
-    char *tls_name;                  /* for servers' certificates, NULL: by the list */
+    struct tls *tls;                 /* TLS of sock, once it is connected */
+    char *tls_name;                  /* name in servers' certificates; NULL: names of the list */
     bool tls_verify_host;
-    bool tls_own_cert;                /* there is one to be shown */
+    bool tls_own_cert;                /* there is a certificate to present */
     struct cyrus_settings *sasl;      /* NULL: without SASL */
-    struct link_login *login;         /* of sock, from the login on; or NULL */
-    const struct server_host *trying; /* where sock goes to */
+    struct link_login *login;         /* login on sock, from its begin; or NULL */
+    const struct server_host *trying; /* the server of sock */
 
-    bool closed;         /* CLOSED was posted: nothing more will be */
+    bool closed;         /* CLOSED was posted, the last of all */
     bool finish_by_loop; /* closed inside a callback: the loop frees the client */
 
-    char server[64];           /* of the link */
-    char *problems[HOSTS_MAX]; /* by index in hosts: why its last attempt failed; NULL: none did */
-    size_t last_problem;       /* index of the newest of them */
+    char server[64];           /* server of the link */
+    char *problems[HOSTS_MAX]; /* by index in hosts: why its last attempt failed, or NULL */
+    size_t last_problem;       /* index of the newest problem */
 };
 
 /* client_loop.c --- with the lock held */
 
-/* Makes the descriptors. 0 or CONCLAVE_EIO. */
+/* Creates the descriptors. 0 or CONCLAVE_EIO. */
 int loop_open(struct conclave_client *client) CONCLAVE_MUST_USE;
 void loop_close(struct conclave_client *client);
 
-/* Takes what the descriptors have, waiting for nothing, then does all that is due. */
+/* Handles the events of the descriptors without waiting, then does everything that is due. */
 void loop_turn(struct conclave_client *client);
 
-/* Does all that is due: timers, connecting, sending. */
+/* Does everything that is due: timers, connecting, sending. */
 void loop_step(struct conclave_client *client);
 
-/* Sends now what can be sent, from any thread; what cannot is left to the loop. */
+/* Sends what can be sent now, from any thread; the loop sends the rest. */
 void loop_send_early(struct conclave_client *client);
 
-/* The link is there, TLS included: the session begins. */
+/* The link is up, with TLS if used: the session begins. */
 void loop_connected(struct conclave_client *client, int64_t now_ns);
 
 /* As core_events.login. */
@@ -109,7 +109,7 @@ int loop_login(struct conclave_client *client, struct slice challenge) CONCLAVE_
 /* When the loop wants to be called, INT64_MAX: never. */
 int64_t loop_deadline_ns(const struct conclave_client *client);
 
-/* Makes the loop look again, unless it is doing so. */
+/* Makes the loop check again, unless it is doing so. */
 void loop_wake(struct conclave_client *client);
 
 /* The I/O thread. */
@@ -119,43 +119,40 @@ void *loop_main(void *client);
 
 extern const struct core_events handle_events;
 
-/* Lock held. Posts CLOSED when the core has come to its end. */
+/* Lock held. Posts CLOSED when the core has ended. */
 void handle_tell_closed(struct conclave_client *client);
 
-/* Lock not held: the client's end after CLOSED was posted and no loop runs any more. */
+/* Lock not held: frees the client after CLOSED was posted and no loop runs any more. */
 void handle_finish(struct conclave_client *client);
 
-/* Lock not held. Begins to close as inside a callback: the memory goes with the dispatch that
- * answers CONCLAVE_ECLOSED, or with the I/O thread. */
+/* Lock not held. Begins to close as inside a callback: the memory is freed by the dispatch that returns
+ * CONCLAVE_ECLOSED, or by the I/O thread. */
 void handle_begin_close(struct conclave_client *client, int64_t timeout_ms);
 
-/* Lock held. Whether the calling thread runs a callback of the client, so that it must not wait. */
+/* Lock held. Whether the calling thread runs a callback of the client and so must not wait. */
 bool handle_is_inside(struct conclave_client *client);
 
 /* Lock not held. One round of conclave_client_dispatch. */
 int handle_dispatch(struct conclave_client *client);
 
-/* Who hears of the answer and of the watch. */
+/* Who gets the answer and the watch. */
 enum submit_kind {
-    SUBMIT_PUBLIC,   /* the program, by the client's dispatcher */
+    SUBMIT_PUBLIC,   /* the program, through the client's dispatcher */
     SUBMIT_INTERNAL, /* a recipe, on the loop */
-    SUBMIT_CALL, /* the answer on the loop, for a thread that waits; the watch by the dispatcher */
+    SUBMIT_CALL, /* the answer on the loop, for a waiting thread; the watch through the dispatcher */
 };
 
-/* client.c: checks op, makes the request, hands it to the core. Lock held. Errors as
- * conclave_submit. */
+/* client.c: checks op, makes the request, gives it to the core. Lock held. Errors as conclave_submit. */
 int handle_submit(struct conclave_client *client, const struct conclave_op *op,
                   conclave_reply_fn fn, void *ctx, enum submit_kind kind) CONCLAVE_MUST_USE;
 
-/* Lock held or not. Lets conclave_client_dispatch run when jobs were posted; with threads they
- * need nobody. */
+/* Lock held or not. Makes conclave_client_dispatch run after jobs were posted; with threads it does nothing. */
 void handle_wake_pump(struct conclave_client *client);
 
 /* blocking_call.c: sleeps on cond until woken or the deadline. Lock held. */
 void handle_sleep(struct conclave_client *client, pthread_cond_t *cond, int64_t deadline_ns);
 
-/* blocking_call.c: waits until the loop has something to do, or the deadline (INT64_MAX: none). Lock not
- * held. */
+/* blocking_call.c: waits until the loop has work, or the deadline (INT64_MAX: none). Lock not held. */
 void handle_poll(struct conclave_client *client, int64_t deadline_ns);
 
 /* A condition variable on CLOCK_MONOTONIC. 0 or CONCLAVE_EIO. */

@@ -18,15 +18,15 @@ enum {
     PROBLEM_MAX = CYRUS_REASON_MAX + 8,
 };
 
-/* An exchange. While a token is being made all but refs, done and fd are the thread's. */
+/* An exchange. While a token is being made, everything but refs, done and fd belongs to the thread. */
 struct link_login {
-    atomic_int refs; /* the link's, and the thread's while there is one */
+    atomic_int refs; /* one for the link, one for the thread while it runs */
     atomic_bool done;
     int fd;
-    bool busy; /* the link's: a thread was started, its result was not taken */
+    bool busy; /* for the link: a thread was started, and its result was not taken yet */
     struct cyrus_exchange *exchange;
     struct buf challenge;
-    int error; /* of the newest step; then what it gave */
+    int error; /* of the newest step, whose results follow */
     enum cyrus_step step;
     struct slice token;
     char problem[PROBLEM_MAX];
@@ -43,7 +43,7 @@ static int link_sasl_tell(const struct conclave_sasl_options *o, const char *wha
     return CONCLAVE_ESASL;
 }
 
-/* The first line of a file. 0 or CONCLAVE_ESASL after the error was told. */
+/* Reads the first line of a file. 0, or CONCLAVE_ESASL after the error was reported. */
 static int read_password(const struct conclave_sasl_options *o, char *buf, size_t size,
                          size_t *ret_len)
 {
@@ -72,14 +72,14 @@ static int read_password(const struct conclave_sasl_options *o, char *buf, size_
     return 0;
 }
 
-/* Which mechanism is meant: *ret. 0, CONCLAVE_EINVAL or CONCLAVE_ESASL. */
+/* Finds the mechanism for *ret. 0, CONCLAVE_EINVAL or CONCLAVE_ESASL. */
 static int choose_mechanism(const struct conclave_sasl_options *o, bool *ret_gssapi)
 {
     bool gssapi = o->user == NULL;
     if (o->mechanism != NULL) {
         gssapi = strcmp(o->mechanism, "GSSAPI") == 0;
         if (!gssapi && strcmp(o->mechanism, "DIGEST-MD5") != 0) {
-            return link_sasl_tell(o, "there are the mechanisms DIGEST-MD5 and GSSAPI", NULL);
+            return link_sasl_tell(o, "the mechanism must be DIGEST-MD5 or GSSAPI", NULL);
         }
     }
     bool secret = o->password != NULL || o->password_file != NULL;
@@ -91,7 +91,7 @@ static int choose_mechanism(const struct conclave_sasl_options *o, bool *ret_gss
         return link_sasl_tell(o, "DIGEST-MD5 needs a user and a password", NULL);
     }
     if (o->password != NULL && o->password_file != NULL) {
-        return link_sasl_tell(o, "a password and a file with one: give one of them", NULL);
+        return link_sasl_tell(o, "both a password and a password file are set: use only one", NULL);
     }
     *ret_gssapi = gssapi;
     return 0;
@@ -126,7 +126,7 @@ static int open_settings(struct conclave_client *client, const struct conclave_s
 
 int link_sasl_open(struct conclave_client *client, const struct conclave_sasl_options *o)
 {
-    /* As with the client's options: an older program brings less. */
+    /* As with the client's options: an older program passes a shorter struct. */
     struct conclave_sasl_options mine = {0};
     size_t least = offsetof(struct conclave_sasl_options, mechanism);
     if (o == NULL) {
@@ -247,7 +247,7 @@ void link_sasl_ready(struct conclave_client *client, int64_t now_ns)
     }
     l->busy = false;
     if (client->core.link != LINK_LOGIN) {
-        return; /* the session was given up meanwhile, and its link is only being closed */
+        return; /* the session was given up meanwhile, and its link is being closed */
     }
     if (l->error == 0) {
         core_login(&client->core, STEPS[l->step], l->token, now_ns);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    FILL_MAX = 64 * 1024, /* encrypted at once: a slow link keeps the rest unencrypted, once */
+    FILL_MAX = 64 * 1024, /* encrypted at once; the rest waits unencrypted, in one copy */
     ROOM = 16 * 1024,     /* one TLS record */
 };
 
@@ -30,7 +30,7 @@ static int link_tls_create(struct conclave_client *client, const struct conclave
         .trust_password = o->ca_password,
     };
     if (o->cert_file == NULL && o->key_file != NULL) {
-        link_tls_tell(o, "a key without its certificate: name both");
+        link_tls_tell(o, "there is a key without a certificate: name both");
         return CONCLAVE_ETLS;
     }
     int rc = tls_context_create(&settings, &client->tls_context, why);
@@ -43,7 +43,7 @@ static int link_tls_create(struct conclave_client *client, const struct conclave
 
 int link_tls_open(struct conclave_client *client, const struct conclave_tls_options *o)
 {
-    /* As with the client's options: an older program brings less. */
+    /* As with the client's options: an older program passes a shorter struct. */
     struct conclave_tls_options mine = {0};
     size_t least = offsetof(struct conclave_tls_options, ca_file);
     if (o == NULL) {
@@ -87,8 +87,7 @@ void link_tls_end(struct conclave_client *client)
     client->tls = NULL;
 }
 
-/* One step of the handshake; no byte of the stream may come before it is done, for servers do not
- * speak first. */
+/* One step of the handshake; no stream data may come before its end, because servers do not speak first. */
 static int link_tls_shake(struct conclave_client *client, struct slice *bytes, int64_t now_ns)
 {
     assert(client->tls != NULL && client->core.link == LINK_NONE);

@@ -1,6 +1,6 @@
 /*
- * TLS on the link to a server: between the socket and the core. What stands here runs under the
- * client's lock and never blocks; the deadline of the handshake is that of connecting.
+ * TLS on the link to a server, between the socket and the core. Everything here runs under the client's lock and never
+ * blocks; the handshake has the deadline of connecting.
  */
 #ifndef CLIENT_LINK_TLS_H
 #define CLIENT_LINK_TLS_H
@@ -13,22 +13,21 @@ int link_tls_open(struct conclave_client *client,
                   const struct conclave_tls_options *o) CONCLAVE_MUST_USE;
 void link_tls_close(struct conclave_client *client);
 
-/* The socket is connected to `host`, a name of the server list: the hello stands ready to be sent.
- * 0 or CONCLAVE_ENOMEM. */
+/* The socket is connected to `host`, a name of the server list: makes the hello. 0 or CONCLAVE_ENOMEM. */
 int link_tls_begin(struct conclave_client *client, const char *host) CONCLAVE_MUST_USE;
 
 /* The socket is gone. */
 void link_tls_end(struct conclave_client *client);
 
-/* Takes bytes that came from the socket; loop_connected is called when the handshake is done. 0, or
- * the error that ends the link. */
+/* Takes bytes from the socket; calls loop_connected when the handshake is complete. 0, or the error that ends the
+ * link. */
 int link_tls_received(struct conclave_client *client, struct slice bytes,
                       int64_t now_ns) CONCLAVE_MUST_USE;
 
-/* Encrypts some of the core's output when nothing else waits to be sent. 0 or CONCLAVE_ETLS. */
+/* Encrypts some of the core's output, if nothing else waits to be sent. 0 or CONCLAVE_ETLS. */
 int link_tls_fill(struct conclave_client *client) CONCLAVE_MUST_USE;
 
-/* What failed on this link, or NULL. */
+/* The reason of a failure on this link, or NULL. */
 const char *link_tls_problem(const struct conclave_client *client);
 
 #endif

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 struct lookup {
-    atomic_int refs;  /* the caller's and the thread's */
-    atomic_bool done; /* what follows name is complete */
+    atomic_int refs;  /* one for the caller, one for the thread */
+    atomic_bool done; /* the result below is complete */
     int fd;
     char name[HOST_NAME_LEN + 1];
     unsigned count;

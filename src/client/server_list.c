@@ -1,6 +1,6 @@
 /*
  * The server list for programs and commands, in one block of memory: the struct, the pointers to the addresses, the
- * addresses, and the text that the chroot is the end of.
+ * addresses, and the text whose end is the chroot.
  */
 #include "client/server_list.h"
 

@@ -61,7 +61,7 @@ static void uv_adapter_on_timer(uv_timer_t *timer)
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    (void)status; /* an error of the descriptor shows in the dispatch */
+    (void)status; /* conclave_client_dispatch reports an error of the descriptor */
     uv_adapter_run(poll->data);
 }
 

@@ -75,12 +75,12 @@ void cyrus_settings_unref(struct cyrus_settings *s)
     free(s);
 }
 
-/* --- what the library asks -------------------------------------------------------------------- */
+/* --- callbacks of the library ------------------------------------------------------------------ */
 
 static int on_name(void *context, int id, const char **result, unsigned *len)
 {
     const struct cyrus_exchange *x = context;
-    /* SASL_CB_USER is who one would like to be: nobody else than one is. */
+    /* SASL_CB_USER is the authorization id: the client never asks to act as another user. */
     *result = id == SASL_CB_AUTHNAME ? x->settings->user : "";
     if (len != NULL) {
         *len = (unsigned)strlen(*result);
@@ -97,7 +97,7 @@ static int on_secret(sasl_conn_t *conn, void *context, int id, sasl_secret_t **r
 
 static int on_realm(void *context, int id, const char **available, const char **result)
 {
-    /* Servers have one; of several the first. */
+    /* Servers have one realm; of several take the first. */
     *result = available != NULL && available[0] != NULL ? available[0] : CYRUS_DIGEST_HOST;
     return SASL_OK;
 }
@@ -148,14 +148,14 @@ static int exchange_begin(struct cyrus_exchange *x, const char **out, unsigned *
         rc = sasl_client_start(x->conn, cyrus_mechanism(s->gssapi), NULL, out, out_len, &chosen);
     }
     if (!s->gssapi) {
-        /* An attempt to go on with the nonce of an earlier login, which Java's servers do not know
-         * how to refuse. An empty token lets the server begin. */
+        /* The library tries to reuse the nonce of an earlier login, which Java's servers do not refuse properly. An
+         * empty token lets the server begin. */
         *out_len = 0;
     }
     return rc;
 }
 
-/* Keeps why it failed. */
+/* Keeps the reason of the failure. */
 static int exchange_fail(struct cyrus_exchange *x, int rc)
 {
     if (rc == SASL_NOMEM) {

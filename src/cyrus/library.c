@@ -24,7 +24,7 @@ int cyrus_on_log(void *context, int level, const char *message)
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-/* The library locks what its connections share only when it is told how. */
+/* The library locks its shared data only with functions that are set here. */
 
 static void *mutex_create(void)
 {
@@ -61,10 +61,9 @@ int cyrus_client_start(void)
     pthread_mutex_lock(&lock);
     int rc = SASL_OK;
     if (!started) {
-        /* Has no effect where the program itself uses the library already: then it has set its own.
-         */
+        /* No effect if the program itself uses the library already: then it has set its own functions. */
         sasl_set_mutex(mutex_create, mutex_lock, mutex_unlock, mutex_destroy);
-        /* No settings for the whole process: they would be the program's, too. */
+        /* No global settings: they would also apply to the program. */
         rc = sasl_client_init(NULL);
         started = rc == SASL_OK;
     }
@@ -98,7 +97,7 @@ const char *cyrus_mechanism_missing(bool gssapi)
 
 int cyrus_no_layer(sasl_conn_t *conn)
 {
-    /* At most two bits, and a layer outside has them already: none is left to add. With max_ssf below two Debian's module
+    /* At most two bits, and TLS already provides them: there is nothing to add. With max_ssf below two, Debian's module
      * for GSSAPI (2.1.28) leaks a client's credentials at each login. maxbufsize 0: no layer is offered. */
     sasl_security_properties_t properties = {.max_ssf = 2, .maxbufsize = 0};
     sasl_ssf_t external = 2;

@@ -23,7 +23,7 @@ int net_address_parse(const char *text, struct net_address *ret)
         host++;
         len -= 2;
     } else if (memchr(host, ':', len) != NULL) {
-        return CONCLAVE_EINVAL; /* a bare IPv6 address: where does the port begin? */
+        return CONCLAVE_EINVAL; /* a bare IPv6 address: its port cannot be found */
     }
     char *end = NULL;
     const char *digits = colon + 1;
@@ -72,7 +72,7 @@ int net_address_resolve(const struct net_address *a, struct sockaddr_storage *re
     char port[8];
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
     if (a->host[0] == '\0') {
-        hints.ai_family = AF_INET6; /* dual stack: "::" takes IPv4 as well */
+        hints.ai_family = AF_INET6; /* dual stack: "::" also accepts IPv4 */
     }
     snprintf(port, sizeof port, "%u", (unsigned)a->port);
     if (getaddrinfo(a->host[0] == '\0' ? NULL : a->host, port, &hints, &found) != 0) {

@@ -1,6 +1,6 @@
 /*
- * Numeric socket addresses as text, and the HOST:PORT form of options. An IPv4 address that arrives
- * through an IPv6 socket is shown as the IPv4 address it is, so that one client has one name.
+ * Numeric socket addresses as text, and the HOST:PORT form of options. An IPv4 address that arrives through an IPv6
+ * socket is shown as IPv4, so that one client has one name.
  */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H
@@ -27,11 +27,11 @@ int net_address_parse(const char *text, struct net_address *ret) CONCLAVE_MUST_U
 /* "host:port", an IPv6 host in brackets. Returns out. */
 const char *net_address_format(const struct net_address *a, char out[NET_TEXT_MAX]);
 
-/* The numeric form of a socket address. Another family than IPv4 and IPv6 gives "?" and port 0. */
+/* The numeric form of a socket address; "?" and port 0 for families other than IPv4 and IPv6. */
 void net_address_of(const struct sockaddr *sa, struct net_address *ret);
 
-/* First address that host (name or number; "" is every interface) and port stand for.
- * 0 or CONCLAVE_ERESOLVE. Blocks while a name is looked up. */
+/* The first address of host (name or number; "": every interface) and port. 0 or CONCLAVE_ERESOLVE. Blocks during a
+ * name look-up. */
 int net_address_resolve(const struct net_address *a,
                         struct sockaddr_storage *ret) CONCLAVE_MUST_USE;
 

@@ -9,12 +9,12 @@ struct connector {
     uv_getaddrinfo_t lookup;
     uv_connect_t connect;
     struct stream_buffer *read_buffer;
-    struct stream *stream;  /* the attempt under way, or NULL */
+    struct stream *stream;  /* the attempt in progress, or NULL */
     struct addrinfo *found; /* all addresses */
-    size_t count;           /* of them */
+    size_t count;           /* number of addresses */
     size_t tried;
-    unsigned first; /* number of the one to begin with */
-    int error;      /* that says most of the attempts that failed (error_rank); 0 none */
+    unsigned first; /* number of the first address to try */
+    int error;      /* the most informative error so far (error_rank); 0: none */
     connector_fn cb;
     void *ctx;
     bool canceled;
@@ -47,7 +47,7 @@ static void connector_on_connect(uv_connect_t *request, int status)
     struct stream *s = c->stream;
     c->stream = NULL;
     if (c->canceled) {
-        connector_free(c); /* its stream was closed by whoever canceled */
+        connector_free(c); /* connector_cancel has closed its stream */
         return;
     }
     if (status == 0) {
@@ -58,7 +58,7 @@ static void connector_on_connect(uv_connect_t *request, int status)
     connector_try(c, status);
 }
 
-/* NULL when all were tried. */
+/* NULL: all addresses were tried. */
 static const struct addrinfo *connector_next(struct connector *c)
 {
     const struct addrinfo *at = c->found;
@@ -73,8 +73,8 @@ static const struct addrinfo *connector_next(struct connector *c)
     return at;
 }
 
-/* A refusal says that nobody listens there. For the whole name it says so only if every address refuses that this machine
- * could try at all: it may have no addresses of that family (localhost's ::1). */
+/* UV_ECONNREFUSED means that no program listens there. For the whole name that is true only if every address that this
+ * machine can try refuses; it may have no addresses of a family (localhost's ::1). */
 static int error_rank(int error)
 {
     switch (error) {
@@ -97,7 +97,7 @@ static void connector_note(struct connector *c, int error)
     }
 }
 
-/* The next address; `error` is that of the one before. */
+/* Tries the next address; `error` is that of the previous one. */
 static void connector_try(struct connector *c, int error)
 {
     const struct addrinfo *at;
@@ -174,6 +174,6 @@ void connector_cancel(struct connector *c)
     if (c->stream != NULL) {
         stream_close(c->stream); /* ends the request, which frees c */
     } else {
-        (void)uv_cancel((uv_req_t *)&c->lookup); /* when it is being done, its end frees c */
+        (void)uv_cancel((uv_req_t *)&c->lookup); /* if the look-up is running, its end frees c */
     }
 }

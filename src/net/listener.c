@@ -44,7 +44,7 @@ static int listener_bind(struct listener *l, const struct net_address *address)
     if (rc != 0) {
         return rc;
     }
-    /* libuv keeps "address in use" for the next call. */
+    /* libuv reports "address in use" only in the next call. */
     int len = sizeof sa;
     rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&sa, &len);
     if (rc == 0) {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum {
-    UNREAD_ROOM_MIN = 4096, /* room made for a frame that is still coming, at least */
-    UNREAD_KEEP = 16384,    /* larger blocks are given back when empty */
+    UNREAD_ROOM_MIN = 4096, /* least room for an incomplete frame */
+    UNREAD_KEEP = 16384,    /* larger blocks are freed when empty */
 };
 
 struct stream_buffer {
@@ -15,18 +15,18 @@ struct stream_buffer {
     char plain[STREAM_READ_SIZE]; /* decrypted */
 };
 
-/* A handshake that a worker does. While `active` the TLS connection and `in` are the worker's; the
- * stream reads nothing, so there is one step at a time. */
+/* A handshake on a worker's thread. While `active`, the TLS connection and `in` belong to the worker; the stream reads
+ * nothing, so there is one step at a time. */
 struct securing {
     struct worker_job job;
     struct stream *stream;
     struct worker *worker;
     struct tls *tls;
-    struct buf in;       /* bytes of the wire for the next step */
-    size_t left;         /* of them, after the step */
-    int rc;              /* of tls_handshake */
+    struct buf in;       /* bytes from the wire for the next step */
+    size_t left;         /* bytes left after the step */
+    int rc;              /* result of tls_handshake */
     bool active;         /* a step was given to the worker */
-    atomic_bool dropped; /* the stream is closing: the step is not worth doing */
+    atomic_bool dropped; /* the stream is closing: skip the step */
 };
 
 struct stream {
@@ -35,23 +35,23 @@ struct stream {
     uv_write_t write;
     uv_shutdown_t shutdown;
     struct stream_buffer *read_buffer; /* shared with other streams */
-    struct buf unread;                 /* input that the owner has not taken */
-    struct buf writing;                /* on its way, owned by the write request */
+    struct buf unread;                 /* input that the owner has not taken yet */
+    struct buf writing;                /* bytes of the active write request */
     const struct stream_handler *handler;
     void *owner;
     struct net_address peer;
     struct tls *tls;             /* NULL: plain, or not known yet */
-    struct tls_context *unknown; /* until the first byte tells whether this is TLS */
+    struct tls_context *unknown; /* set until the first byte shows whether this is TLS */
     struct worker *worker;       /* for the handshake; NULL: the loop's thread does it */
     struct securing *securing;   /* NULL: no handshake, or the loop's thread does it */
     bool secured;                /* the TLS handshake is done */
-    bool end_waits;              /* the peer's end came while the owner had paused */
-    size_t room;                 /* made for a frame that is still coming, at least */
-    size_t written;              /* of `writing`, by the first attempt */
+    bool end_waits;              /* the peer ended the stream while the owner had paused */
+    size_t room;                 /* least room for an incomplete frame */
+    size_t written;              /* bytes of `writing` that the first attempt wrote */
     bool write_active;           /* the write request is in use */
     bool paused;                 /* by the owner */
     bool offering;               /* inside handler->data */
-    bool finishing;              /* input is dropped, the end is near */
+    bool finishing;              /* stream_finish was called: input is dropped */
     bool shut;                   /* the end of stream was sent or is being sent */
     bool closing;
     int parts; /* handles, and a step of the worker: not closed yet */
@@ -152,7 +152,7 @@ uv_stream_t *stream_handle(struct stream *s)
     return (uv_stream_t *)&s->tcp;
 }
 
-/* Lets the owner take from the front of bytes that lie at the beginning of `unread`. */
+/* Offers bytes at the beginning of `unread` to the owner. */
 static void stream_offer_unread(struct stream *s)
 {
     assert(!s->offering && !s->paused);
@@ -198,7 +198,7 @@ static void stream_tell_end(struct stream *s, int error)
     }
 }
 
-/* Bytes of the stream that lie elsewhere than in `unread`. */
+/* Handles bytes of the stream that are not in `unread`. */
 static void stream_take(struct stream *s, struct slice bytes)
 {
     size_t taken = 0;
@@ -230,7 +230,7 @@ static void stream_check_secured(struct stream *s)
     }
 }
 
-/* Bytes of the wire: all are decrypted at once, so that none of them has to be kept. */
+/* Decrypts all bytes from the wire at once, so that none must be kept. */
 static void stream_decrypt(struct stream *s, struct slice bytes)
 {
     char *plain = s->read_buffer->plain;
@@ -253,7 +253,7 @@ static void stream_decrypt(struct stream *s, struct slice bytes)
         return;
     }
     if (rc == CONCLAVE_ECLOSED && s->paused) {
-        s->end_waits = true; /* the owner has not had all that came before it */
+        s->end_waits = true; /* the owner has not taken all earlier input */
         uv_read_stop(stream_handle(s));
     } else {
         stream_tell_end(s, rc == CONCLAVE_ECLOSED ? 0 : UV_EPROTO);
@@ -328,7 +328,7 @@ static void securing_done(struct worker_job *job)
     stream_part_closed(s);
 }
 
-/* Gives bytes of the wire to the worker; nothing more is read until it is done with them. */
+/* Gives bytes from the wire to the worker; reads nothing more until it is done with them. */
 static void stream_secure(struct stream *s, struct slice bytes)
 {
     struct securing *x = s->securing;
@@ -355,7 +355,7 @@ static void stream_secure(struct stream *s, struct slice bytes)
     worker_submit(s->worker, &x->job);
 }
 
-/* The first byte on a port for both; false when it was the last. */
+/* Decides by the first byte on a port for both kinds; false: the byte was the last one. */
 static bool stream_decide(struct stream *s, char first)
 {
     struct tls_context *context = s->unknown;
@@ -444,7 +444,7 @@ int stream_start(struct stream *s, const struct stream_handler *handler, void *o
         return CONCLAVE_EIO;
     }
     net_address_of((const struct sockaddr *)&sa, &s->peer);
-    /* Small replies must not wait for the acknowledgement of the one before. */
+    /* Small replies must not wait for the acknowledgement of earlier ones. */
     if (uv_tcp_nodelay(&s->tcp, 1) != 0 ||
         uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
         return CONCLAVE_EIO;
@@ -501,7 +501,7 @@ void stream_resume(struct stream *s)
     }
     s->paused = false;
     if (stream_is_with_worker(s)) {
-        return; /* read on when it is done */
+        return; /* reading continues when the worker is done */
     }
     if (s->unread.len > 0 && !s->offering) {
         stream_offer_unread(s);
@@ -531,7 +531,7 @@ static void stream_on_shutdown(uv_shutdown_t *req, int status)
     }
 }
 
-/* Says end of stream once nothing is on its way. */
+/* Sends end of stream when no write is active. */
 static void stream_shut(struct stream *s)
 {
     if (s->shut || s->write_active || s->closing) {
@@ -575,7 +575,7 @@ static void stream_on_written(uv_write_t *req, int status)
     }
 }
 
-/* Writes bytes of the wire; takes all of `out`. No write may be active. */
+/* Writes bytes to the wire; takes all of `out`. No write may be active. */
 static void stream_write(struct stream *s, struct buf *out)
 {
     assert(!s->write_active && s->writing.len == 0);
@@ -588,7 +588,7 @@ static void stream_write(struct stream *s, struct buf *out)
         }
         return;
     }
-    /* An error shows again in the write request, whose callback reports it. */
+    /* The write request repeats an error, and its callback reports it. */
     s->written = n > 0 ? (size_t)n : 0;
     struct buf empty = s->writing;
     s->writing = *out;
@@ -609,7 +609,7 @@ static void stream_write(struct stream *s, struct buf *out)
     }
 }
 
-/* Sends what TLS has to say. */
+/* Sends the output of TLS. */
 static void stream_flush(struct stream *s)
 {
     if (s->tls != NULL && !stream_is_with_worker(s) && tls_out(s->tls)->len > 0 &&
@@ -621,7 +621,7 @@ static void stream_flush(struct stream *s)
 static void stream_send_tls(struct stream *s, struct buf *out)
 {
     if (!s->secured) {
-        return; /* nobody known to talk to; the owner sends after `secured` */
+        return; /* the peer is not authenticated yet; the owner sends after `secured` */
     }
     int rc = tls_write(s->tls, buf_slice(out));
     buf_reset(out);
@@ -665,7 +665,7 @@ void stream_finish(struct stream *s, unsigned linger_ms)
         return;
     }
     if (stream_is_with_worker(s)) {
-        stream_close(s); /* nothing was said yet that could be lost */
+        stream_close(s); /* nothing was sent yet that could be lost */
         return;
     }
     s->finishing = true;

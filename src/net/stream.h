@@ -1,12 +1,10 @@
 /*
- * One TCP connection: bytes in, bytes out. Input that the owner does not take stays here and is
- * offered again; output goes out with one system call per stream_send, the rest when the peer has
- * room. Knows nothing of what the bytes mean. With stream_use_tls the bytes on the wire are TLS;
- * what the owner gives and gets stays the same.
+ * One TCP connection: bytes in, bytes out. Input that the owner does not take stays here and is offered again. Output
+ * leaves with one system call per stream_send, the rest when the peer has room. The stream does not know the meaning of
+ * the bytes. With stream_use_tls the bytes on the wire are TLS; for the owner nothing changes.
  *
- * Limits: what is unread is bounded by the owner's pausing (one read of at most 64 KiB is kept
- * besides what the owner left); what is unsent is bounded by the owner, who sees it in
- * stream_sending. The process must not die of SIGPIPE: block or ignore it.
+ * Limits: the owner bounds unread input by pausing (one read of at most 64 KiB is kept besides what the owner left),
+ * and unsent output by stream_sending. The process must block or ignore SIGPIPE.
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -24,76 +22,71 @@ enum { STREAM_READ_SIZE = 65536 };
 
 struct stream;
 
-/* What the owner is told. All calls come from the loop; `owner` is what stream_start was given. */
+/* Callbacks to the owner, all from the loop; `owner` is the argument of stream_start. */
 struct stream_handler {
-    /* Bytes arrived. Returns how many it took from the front; the rest is offered again with what
-     * follows, or at stream_resume. */
+    /* Bytes arrived. Returns how many it took from the front; the rest is offered again with later input, or by
+     * stream_resume. */
     size_t (*data)(void *owner, struct slice bytes);
 
-    /* Everything given to stream_send has left: there may be more to send. */
+    /* Everything given to stream_send was sent: there may be more to send. */
     void (*sent)(void *owner);
 
-    /* The first byte on a stream for both kinds is that of TLS: whether to go on. False: the owner
-     * ends the stream. May be NULL: it goes on. */
+    /* The first byte on a stream for both kinds is TLS: returns whether to continue. False: the owner ends the stream.
+     * NULL: always continues. */
     bool (*securing)(void *owner);
 
-    /* The TLS handshake is done, the peer's certificate verified; no data came before. May be
-     * NULL. */
+    /* The TLS handshake is complete and the peer's certificate verified; no data came before. May be NULL. */
     void (*secured)(void *owner);
 
-    /* The peer closed (error 0) or the connection broke (error < 0, a libuv code; UV_EPROTO:
-     * stream_tls_problem says why). Call stream_close, or after a failure of TLS stream_finish, so
-     * that the peer learns the reason. */
+    /* The peer closed (error 0) or the connection broke (error < 0, a libuv code; UV_EPROTO: see stream_tls_problem).
+     * Call stream_close, or after a failure of TLS stream_finish, so that the peer learns the reason. */
     void (*ended)(void *owner, int error);
 
-    /* After stream_close or stream_finish: the stream is gone with this call. */
+    /* After stream_close or stream_finish: the stream is freed after this call. */
     void (*closed)(void *owner);
 };
 
-/* Memory that a read goes into, shared by streams because it is in use only inside one callback.
- * Counted: the creator holds one reference, each stream another. */
+/* Memory for reads, shared by streams because it is in use only inside one callback. It is counted: the creator holds
+ * one reference, each stream another. */
 struct stream_buffer;
 struct stream_buffer *stream_buffer_create(void);
 struct stream_buffer *stream_buffer_share(struct stream_buffer *b);
 void stream_buffer_release(struct stream_buffer *b);
 
-/* A stream without a connection; does nothing before stream_start. NULL when memory is out. For
- * listener and connector. */
+/* A stream without a connection; inactive before stream_start. NULL: out of memory. For listener and connector. */
 struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer);
 
 /* The handle to accept into, or to connect. */
 uv_stream_t *stream_handle(struct stream *s);
 
-/* Whether a peer may choose to speak without TLS. */
+/* Whether the peer may choose plain text. */
 enum stream_tls {
     STREAM_TLS_ONLY,
-    STREAM_TLS_OR_PLAIN, /* the first byte tells */
+    STREAM_TLS_OR_PLAIN, /* the first byte decides */
 };
 
-/* The server's side of TLS on this stream; before stream_start. The context is shared. The worker's
- * threads do the handshake; it must outlive the stream. NULL: the loop's thread does it. 0 or
- * CONCLAVE_ENOMEM. */
+/* Makes this stream the server's side of TLS; before stream_start. The context is shared. The worker's threads do the
+ * handshake; it must outlive the stream. NULL: the loop's thread does it. 0 or CONCLAVE_ENOMEM. */
 int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode,
                    struct worker *worker) CONCLAVE_MUST_USE;
 
-/* The client's side; before stream_start. host and verify_host as for tls_create. 0 or CONCLAVE_ENOMEM. */
+/* Makes it the client's side; before stream_start. host and verify_host as for tls_create. 0 or CONCLAVE_ENOMEM. */
 int stream_use_tls_client(struct stream *s, struct tls_context *context, const char *host,
                           bool verify_host) CONCLAVE_MUST_USE;
 
-/* How much is read at once while a frame is incomplete: more than the usual 4 KiB for a peer that
- * sends much. */
+/* Sets how much is read at once while a frame is incomplete: more than the usual 4 KiB for peers that send much. */
 void stream_set_room(struct stream *s, size_t bytes);
 
-/* Begins to read. 0, or CONCLAVE_EIO when the peer is gone already: call stream_close. */
+/* Begins to read. 0, or CONCLAVE_EIO: the peer is already gone, call stream_close. */
 int stream_start(struct stream *s, const struct stream_handler *handler,
                  void *owner) CONCLAVE_MUST_USE;
 
 const struct net_address *stream_peer(const struct stream *s);
 
-/* Why TLS failed (tls_problem), or NULL. */
+/* The reason why TLS failed (tls_problem), or NULL. */
 const char *stream_tls_problem(const struct stream *s);
 
-/* Whether the peer is in the middle of a TLS handshake. */
+/* Whether a TLS handshake is in progress. */
 bool stream_in_handshake(const struct stream *s);
 
 /* Whether the handshake waits for the worker, not for the peer. */
@@ -105,20 +98,20 @@ bool stream_peer_is_for(const struct stream *s, const char *host);
 /* Appends the subject of the peer's verified certificate (tls_peer_subject). */
 void stream_peer_subject(const struct stream *s, struct buf *out);
 
-/* Stops and restarts the offering of input. stream_resume offers at once what is there. */
+/* Stops and restarts the offering of input. stream_resume offers waiting input at once. */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 bool stream_paused(const struct stream *s);
 
-/* Sends what is in `out`, or as much as the peer takes now, and empties it. While an earlier send
- * is on its way it leaves `out` as it is, to be tried again when `sent` is called. */
+/* Sends the content of `out`, as much as the peer accepts now, and empties it. While an earlier send is active, it
+ * leaves `out` as it is: try again when `sent` is called. */
 void stream_send(struct stream *s, struct buf *out);
 
-/* Bytes given to stream_send that have not left. */
+/* Bytes given to stream_send that were not sent yet. */
 size_t stream_sending(const struct stream *s);
 
-/* Sends what is on its way, says end of stream, waits up to linger_ms for the peer's end, then
- * closes. Input is dropped: without that a reply just sent could be lost to a reset. */
+/* Sends the rest, then end of stream, waits up to linger_ms for the peer's end, then closes. Input is read and dropped,
+ * because unread input would cause a reset, and the last reply could be lost. */
 void stream_finish(struct stream *s, unsigned linger_ms);
 
 /* Closes at once. */

@@ -1,6 +1,5 @@
 #define _GNU_SOURCE /* gettid */
-/* A job queue between the loop and its threads. Limits: no priorities, no cancelling; a job that
- * waits is not lost. */
+/* A job queue between the loop and its threads. Limits: no priorities, no cancelling. */
 #include "net/worker.h"
 
 #include <assert.h>
@@ -13,7 +12,7 @@ static void *thread_main(void *arg)
     struct worker *w = arg;
     if (w->nice != 0) {
         (void)setpriority(PRIO_PROCESS, (id_t)gettid(),
-                          w->nice); /* else they are as eager as others */
+                          w->nice); /* on failure the thread keeps the normal priority */
     }
     pthread_mutex_lock(&w->mutex);
     for (;;) {
@@ -74,7 +73,7 @@ static void stop_threads(struct worker *w)
     }
 }
 
-/* The threads take no signals: they belong to the loop's. */
+/* The threads block all signals: signals belong to the loop's thread. */
 static int start_threads(struct worker *w, unsigned count)
 {
     sigset_t all;
@@ -106,8 +105,7 @@ int worker_init(struct worker *w, uv_loop_t *loop, const struct worker_options *
         pthread_mutex_destroy(&w->mutex);
         return CONCLAVE_ENOMEM;
     }
-    /* The handle comes last: once it is open only uv_close can take it back, and that needs the
-     * loop. A job cannot come before. */
+    /* The handle comes last: only uv_close can undo it, and that needs the loop. No job can come before. */
     if (start_threads(w, options->threads) != 0 || uv_async_init(loop, &w->async, async_cb) != 0) {
         stop_threads(w);
         pthread_cond_destroy(&w->wake);

@@ -10,7 +10,7 @@ struct keyword {
     const char *text;
 };
 
-/* RFC 2253 section 2.3; Java prints these nine and no others. */
+/* RFC 2253 section 2.3; Java prints these nine names and no others. */
 static const struct keyword keywords[] = {
     {NID_commonName, "CN"},
     {NID_localityName, "L"},
@@ -104,7 +104,7 @@ static void print_attribute(const X509_NAME_ENTRY *entry, struct buf *out)
     if (keyword == NULL) {
         int n = OBJ_obj2txt(oid, sizeof oid, attribute, 1);
         if (n < 0 || n >= (int)sizeof oid) {
-            out->failed = true; /* half an OID could be taken for another one */
+            out->failed = true; /* a truncated OID could be mistaken for another one */
             return;
         }
         buf_append_str(out, oid);

@@ -31,7 +31,7 @@ int certificate_store_fail(char why[TLS_TEXT_MAX], const char *fmt, ...)
     return CONCLAVE_EINVAL;
 }
 
-/* OpenSSL's newest complaint. */
+/* The reason of OpenSSL's newest error. */
 static const char *store_reason(void)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
@@ -44,23 +44,23 @@ static int store_read(const char *path, struct buf *out, char why[TLS_TEXT_MAX])
     size_t n;
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return certificate_store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
+        return certificate_store_fail(why, "cannot read %s: %s", path, strerror(errno));
     }
     while (out->len <= STORE_FILE_MAX && (n = fread(block, 1, sizeof block, file)) > 0) {
         buf_append(out, block, n);
     }
     int rc = 0;
     if (ferror(file)) {
-        rc = certificate_store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
+        rc = certificate_store_fail(why, "cannot read %s: %s", path, strerror(errno));
     } else if (!buf_ok(out)) {
         rc = CONCLAVE_ENOMEM;
     } else if (out->len > STORE_FILE_MAX) {
-        rc =
-            certificate_store_fail(why, "%s: larger than 4 MiB: this is no certificate file", path);
+        rc = certificate_store_fail(why, "%s is larger than 4 MiB, so it is not a certificate file",
+                                    path);
     }
-    OPENSSL_cleanse(block, sizeof block); /* it may have been a key */
+    OPENSSL_cleanse(block, sizeof block); /* it may have contained a key */
     if (fclose(file) != 0 && rc == 0) {
-        rc = certificate_store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
+        rc = certificate_store_fail(why, "cannot read %s: %s", path, strerror(errno));
     }
     return rc;
 }
@@ -71,13 +71,13 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
     static const uint8_t jks[] = {0xfe, 0xed, 0xfe, 0xed};
     static const uint8_t jceks[] = {0xce, 0xce, 0xce, 0xce};
     if (bytes->len == 0) {
-        return certificate_store_fail(why, "%s: the file is empty", path);
+        return certificate_store_fail(why, "%s is empty", path);
     }
     if (bytes->len >= sizeof jks && (memcmp(bytes->data, jks, sizeof jks) == 0 ||
                                      memcmp(bytes->data, jceks, sizeof jceks) == 0)) {
         return certificate_store_fail(
             why,
-            "%s: a Java keystore (JKS), which is not read: convert it: keytool "
+            "%s is a Java keystore (JKS), which is not supported: convert it with keytool "
             "-importkeystore -srckeystore %s -destkeystore NEW.p12 -deststoretype PKCS12",
             path, path);
     }
@@ -89,7 +89,7 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
         *ret = STORE_PEM;
         return 0;
     }
-    return certificate_store_fail(why, "%s: neither PEM nor PKCS12", path);
+    return certificate_store_fail(why, "%s is not PEM or PKCS12", path);
 }
 
 static int store_password(char *out, int size, int rwflag, void *ctx)
@@ -106,14 +106,14 @@ static int store_password(char *out, int size, int rwflag, void *ctx)
 
 /* PEM */
 
-/* NULL when memory is out: of an empty file there is no block, which OpenSSL would refuse. */
+/* NULL: out of memory. An empty file has no block, which OpenSSL would refuse. */
 static BIO *store_bio(const struct buf *bytes)
 {
-    assert(bytes->len <= STORE_FILE_MAX); /* store_read sees to it: OpenSSL takes an int */
+    assert(bytes->len <= STORE_FILE_MAX); /* store_read guarantees it: OpenSSL takes an int */
     return BIO_new_mem_buf(bytes->len > 0 ? (const void *)bytes->data : "", (int)bytes->len);
 }
 
-/* Certificates in the order of the file; one at least. */
+/* Reads the certificates in the order of the file; at least one. */
 static int store_pem_certs(const char *path, const struct buf *bytes, STACK_OF(X509) * certs,
                            char why[TLS_TEXT_MAX])
 {
@@ -137,7 +137,7 @@ static int store_pem_certs(const char *path, const struct buf *bytes, STACK_OF(X
     ERR_clear_error();
     BIO_free(bio);
     if (rc == 0 && sk_X509_num(certs) == 0) {
-        rc = certificate_store_fail(why, "%s: holds no certificate", path);
+        rc = certificate_store_fail(why, "%s: contains no certificate", path);
     }
     return rc;
 }
@@ -158,7 +158,7 @@ static int store_pem_key(const char *path, const struct buf *bytes, const char *
     int rc;
     if (memmem(bytes->data, bytes->len, "PRIVATE KEY-----", 16) == NULL) {
         rc = certificate_store_fail(
-            why, "%s: holds no private key: name its file beside the certificate's", path);
+            why, "%s contains no private key: name the file of the key, too", path);
     } else if (memmem(bytes->data, bytes->len, "ENCRYPTED", 9) != NULL) {
         rc = certificate_store_fail(why, "%s: the private key is encrypted and its password is %s",
                                     path, password == NULL ? "not given" : "wrong");
@@ -172,7 +172,7 @@ static int store_pem_key(const char *path, const struct buf *bytes, const char *
 
 /* PKCS12 */
 
-/* ret_key and ret_cert may come out NULL: a store of trusted certificates has none. */
+/* ret_key and ret_cert may be NULL: a store of trusted certificates has none. */
 static int store_pkcs12(const char *path, const struct buf *bytes, const char *password,
                         EVP_PKEY **ret_key, X509 **ret_cert, STACK_OF(X509) * *ret_others,
                         char why[TLS_TEXT_MAX])
@@ -184,7 +184,7 @@ static int store_pkcs12(const char *path, const struct buf *bytes, const char *p
     if (p12 == NULL) {
         rc = certificate_store_fail(
             why,
-            "%s: neither PEM nor PKCS12 (a keystore of another form, such as BCFKS, must "
+            "%s is not PEM or PKCS12 (a keystore of another type, such as BCFKS, must "
             "be converted to PKCS12 with keytool -importkeystore)",
             path);
     } else if (PKCS12_parse(p12, password, ret_key, ret_cert, ret_others) != 1) {
@@ -194,7 +194,7 @@ static int store_pkcs12(const char *path, const struct buf *bytes, const char *p
                                           password == NULL ? "not given" : "wrong")
                  : certificate_store_fail(
                        why,
-                       "%s: cannot be decrypted: %s (a file of old ciphers can be converted: "
+                       "%s: cannot decrypt the file: %s (convert a file with old ciphers: "
                        "openssl pkcs12 -legacy, or keytool -importkeystore of Java 17)",
                        path, store_reason());
     }
@@ -263,7 +263,7 @@ static int store_load_own_pkcs12(SSL_CTX *ctx, const struct tls_settings *s,
     STACK_OF(X509) *others = NULL;
     int rc = store_pkcs12(s->cert_file, bytes, s->cert_password, &key, &cert, &others, why);
     if (rc == 0 && (key == NULL || cert == NULL)) {
-        rc = certificate_store_fail(why, "%s: holds no private key with its certificate",
+        rc = certificate_store_fail(why, "%s contains no private key with its certificate",
                                     s->cert_file);
     }
     if (rc == 0) {
@@ -297,7 +297,7 @@ int certificate_store_load_own(SSL_CTX *ctx, const struct tls_settings *settings
 
 static int store_trust(SSL_CTX *ctx, bool server, X509 *cert)
 {
-    /* The names tell a client which of its certificates is wanted. */
+    /* The names tell a client which of its certificates the server wants. */
     bool ok = X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), cert) == 1 &&
               (!server || SSL_CTX_add_client_CA(ctx, cert) == 1);
     return ok ? 0 : CONCLAVE_ENOMEM;
@@ -320,7 +320,7 @@ int certificate_store_load_trust(SSL_CTX *ctx, const struct tls_settings *settin
     if (rc == 0 && form == STORE_PKCS12) {
         rc = store_pkcs12(path, &bytes, settings->trust_password, &key, &cert, &certs, why);
         if (rc == 0 && certs == NULL && cert == NULL) {
-            rc = certificate_store_fail(why, "%s: holds no certificate", path);
+            rc = certificate_store_fail(why, "%s contains no certificate", path);
         }
     } else if (rc == 0) {
         certs = sk_X509_new_null();
@@ -365,7 +365,7 @@ int certificate_store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings
     }
     ERR_clear_error();
     if (rc == 0 && count == 0) {
-        rc = certificate_store_fail(why, "%s: holds no revocation list in PEM form", path);
+        rc = certificate_store_fail(why, "%s contains no revocation list in PEM form", path);
     } else if (rc == 0) {
         X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK |
                                         (settings->crl_check_all ? X509_V_FLAG_CRL_CHECK_ALL : 0));

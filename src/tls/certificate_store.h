@@ -1,4 +1,4 @@
-/* Certificates, keys and revocation lists from files into an SSL_CTX. For context.c. */
+/* Loads certificates, keys and revocation lists from files into an SSL_CTX. For context.c. */
 #ifndef TLS_CERTIFICATE_STORE_H
 #define TLS_CERTIFICATE_STORE_H
 
@@ -6,7 +6,7 @@
 
 #include <openssl/ssl.h>
 
-/* Each: 0, or CONCLAVE_EINVAL with `why` set, or CONCLAVE_ENOMEM. */
+/* Each returns 0, or CONCLAVE_EINVAL with `why` set, or CONCLAVE_ENOMEM. */
 int certificate_store_load_own(SSL_CTX *ctx, const struct tls_settings *settings,
                                char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
 int certificate_store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings,

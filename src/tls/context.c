@@ -18,13 +18,13 @@ struct tls_context {
     SSL_CTX *ctx;
     size_t holders;
     bool server;
-    bool secret; /* it stands on a shared secret */
+    bool secret; /* it uses a shared secret */
     char about[TLS_TEXT_MAX];
 };
 
 /* Cipher suites */
 
-/* Of TLS 1.2, unless settings name others: no static RSA, no CBC, no finite-field Diffie-Hellman. */
+/* For TLS 1.2, unless settings name others: no static RSA, no CBC, no finite-field Diffie-Hellman. */
 #define SUITES_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 static bool suite_is_13(const char *name)
@@ -32,7 +32,7 @@ static bool suite_is_13(const char *name)
     return strncmp(name, "TLS_AES_", 8) == 0 || strncmp(name, "TLS_CHACHA20_", 13) == 0;
 }
 
-/* OpenSSL's name of a suite of TLS 1.2 by either name; NULL when it has none. */
+/* OpenSSL's name of a TLS 1.2 suite, by either name; NULL: unknown. */
 static const char *suite_find(STACK_OF(SSL_CIPHER) * known, const char *name)
 {
     for (int i = 0; i < sk_SSL_CIPHER_num(known); i++) {
@@ -82,7 +82,8 @@ static int context_set_ciphers(SSL_CTX *ctx, const char *ciphers, char why[TLS_T
         char name[80];
         size_t len = strcspn(at, ",: ");
         if (len >= sizeof name) {
-            rc = certificate_store_fail(why, "cipher suites: '%.60s…' is no name of one", at);
+            rc = certificate_store_fail(why, "cipher suites: '%.60s…' is not the name of a suite",
+                                        at);
             break;
         }
         memcpy(name, at, len);
@@ -94,8 +95,8 @@ static int context_set_ciphers(SSL_CTX *ctx, const char *ciphers, char why[TLS_T
         bool new = suite_is_13(name);
         const char *found = new ? name : suite_find(SSL_CTX_get_ciphers(ctx), name);
         if (found == NULL) {
-            rc = certificate_store_fail(
-                why, "cipher suites: '%s' is not known to OpenSSL: remove it", name);
+            rc = certificate_store_fail(why, "cipher suites: OpenSSL does not know '%s': remove it",
+                                        name);
             break;
         }
         struct buf *list = new ? &list13 : &list12;
@@ -139,13 +140,13 @@ static int context_set_peer(SSL_CTX *ctx, const struct tls_settings *s, char why
         }
     } else if (s->peer != TLS_PEER_NONE && s->server) {
         return certificate_store_fail(
-            why, "certificates of clients are to be checked, but there is no file of "
-                 "trusted certificates to check them by");
+            why, "clients' certificates must be checked, but there is no file of "
+                 "trusted certificates");
     } else if (s->peer != TLS_PEER_NONE && SSL_CTX_set_default_verify_paths(ctx) != 1) {
         return certificate_store_fail(
             why, "the system's trusted certificates cannot be read: name a CA file");
     }
-    /* A certificate in the trust file is trusted itself, though it be no CA: as Java takes it. */
+    /* As in Java, a certificate in the trust file is trusted itself, even if it is not a CA. */
     X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
     return s->crl_file != NULL ? certificate_store_load_crl(ctx, s, why) : 0;
 }
@@ -156,7 +157,7 @@ static int context_fill(struct tls_context *c, const struct tls_settings *s, cha
     SSL_CTX *ctx = c->ctx;
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* Idle connections are the rule: their 34 KB of record buffers are given back. */
+    /* Most connections are idle: frees their 34 KB of record buffers. */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     if (SSL_CTX_set_num_tickets(ctx, 0) != 1 || SSL_CTX_set_dh_auto(ctx, 1) != 1 ||
@@ -169,8 +170,8 @@ static int context_fill(struct tls_context *c, const struct tls_settings *s, cha
         return psk_use(ctx, s->secret);
     }
     if (s->server && s->cert_file == NULL) {
-        return certificate_store_fail(why,
-                                      "no certificate: name the file of the server's certificate");
+        return certificate_store_fail(
+            why, "there is no certificate: name the file of the server's certificate");
     }
     int rc = s->ciphers != NULL ? context_set_ciphers(ctx, s->ciphers, why) : 0;
     if (rc == 0 && s->cert_file != NULL) {

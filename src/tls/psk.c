@@ -8,14 +8,14 @@
 
 enum { KEY_SIZE = 32 };
 
-/* The suite whose hash goes with the key; it is the only one spoken. */
+/* The suite whose hash belongs to the key; no other is offered. */
 #define SUITE "TLS_AES_128_GCM_SHA256"
 static const unsigned char suite_id[] = {0x13, 0x01};
 
-/* Names the key on the wire: public, the same for all. Also the context that sessions belong to. */
+/* The name of the key on the wire: public, the same for all. Also the context of sessions. */
 static const unsigned char identity[] = {'c', 'o', 'n', 'c', 'l', 'a', 'v', 'e', ' ', '2'};
 
-/* The key belongs to OpenSSL's context, which connections may keep longer than their holder. */
+/* OpenSSL's context owns the key, because connections may outlive our context. */
 static int key_index = -1;
 static CRYPTO_ONCE key_once = CRYPTO_ONCE_STATIC_INIT;
 
@@ -29,13 +29,13 @@ static void key_make_index(void)
     key_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, key_free);
 }
 
-/* A session as if it were resumed, which is how OpenSSL takes external keys. */
+/* A session that looks resumed: OpenSSL takes external keys in this form. */
 static SSL_SESSION *psk_session(SSL *ssl)
 {
     const unsigned char *key = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), key_index);
     const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
     SSL_SESSION *session = SSL_SESSION_new();
-    assert(key != NULL); /* psk_use sets it before the callbacks */
+    assert(key != NULL); /* psk_use has set it before the callbacks */
     if (session == NULL || suite == NULL ||
         SSL_SESSION_set1_master_key(session, key, KEY_SIZE) != 1 ||
         SSL_SESSION_set_cipher(session, suite) != 1 ||
@@ -56,7 +56,7 @@ static int psk_on_client(SSL *ssl, const EVP_MD *md, const unsigned char **ret_i
         return 0;
     }
     if (md != NULL && md != SSL_CIPHER_get_handshake_digest(SSL_SESSION_get0_cipher(session))) {
-        SSL_SESSION_free(session); /* the server wants another hash: there is no key for it */
+        SSL_SESSION_free(session); /* the server wants another hash, for which there is no key */
         return 1;
     }
     *ret = session;
@@ -69,7 +69,7 @@ static int psk_on_server(SSL *ssl, const unsigned char *id, size_t len, SSL_SESS
 {
     *ret = NULL;
     if (len != sizeof identity || memcmp(id, identity, len) != 0) {
-        return 1; /* not found: the handshake fails for want of a certificate */
+        return 1; /* not found: the handshake fails, because there is no certificate */
     }
     *ret = psk_session(ssl);
     return *ret != NULL;
@@ -89,7 +89,7 @@ int psk_use(SSL_CTX *ctx, struct slice secret)
     }
     SSL_CTX_set_psk_use_session_callback(ctx, psk_on_client);
     SSL_CTX_set_psk_find_session_callback(ctx, psk_on_server);
-    /* Whoever comes with a certificate instead fails: nobody's is trusted. */
+    /* A peer with a certificate instead of the secret fails, because no certificate is trusted. */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     bool ok = HMAC(EVP_sha256(), secret.data, (int)secret.len, purpose, sizeof purpose - 1, key,
                    &len) != NULL &&

@@ -1,7 +1,6 @@
 /*
- * A secret that both sides hold, instead of certificates: TLS 1.3 with an external pre-shared key,
- * with a fresh Diffie-Hellman exchange under it. Each side proves that it holds the secret before
- * the other takes a byte of the stream. For context.c.
+ * A secret of both sides, instead of certificates: TLS 1.3 with an external pre-shared key and a fresh Diffie-Hellman
+ * exchange. Each side proves that it has the secret before the other accepts a byte of the stream. For context.c.
  */
 #ifndef TLS_PSK_H
 #define TLS_PSK_H
@@ -10,7 +9,7 @@
 
 #include <openssl/ssl.h>
 
-/* Sets ctx up for the secret, which is not kept, and for nothing else. 0 or CONCLAVE_ENOMEM. */
+/* Configures ctx for the secret and nothing else; does not keep the secret. 0 or CONCLAVE_ENOMEM. */
 int psk_use(SSL_CTX *ctx, struct slice secret) CONCLAVE_MUST_USE;
 
 #endif

@@ -51,7 +51,7 @@ static void scrypt_encode(struct buf *out, const uint8_t *bytes, size_t len)
     buf_append(out, text, (size_t)n);
 }
 
-/* False when it is no base64 or too long. */
+/* False: not base64, or too long. */
 static bool decode(struct slice text, uint8_t *out, size_t room, size_t *ret_len)
 {
     unsigned char padded[128];

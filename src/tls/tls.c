@@ -12,23 +12,23 @@
 #include <stdlib.h>
 
 enum {
-    ALERT_REASONS = 1000, /* OpenSSL's reasons from here on are alerts of the peer */
+    ALERT_REASONS = 1000, /* from here on OpenSSL's reasons are alerts of the peer */
     ALERT_REASONS_END = 1256,
     SUBJECT_MAX = 200,
 };
 
 struct tls {
     SSL *ssl;
-    struct slice in; /* inside tls_read: what is left of the wire's bytes */
+    struct slice in; /* inside tls_read: the rest of the bytes from the wire */
     struct buf out;
     bool server;
     bool secret; /* both sides prove a shared secret */
     bool failed;
     bool no_memory;             /* while writing to out */
-    int bad_error;              /* first fault of the peer's certificate, X509_V_OK: none */
-    char bad[SUBJECT_MAX];      /* subject of the certificate at fault */
-    char host[256];             /* wanted of the peer, "" */
-    char problem[TLS_TEXT_MAX]; /* why it failed */
+    int bad_error;              /* first error of the peer's certificate, X509_V_OK: none */
+    char bad[SUBJECT_MAX];      /* subject of the bad certificate */
+    char host[256];             /* expected host of the peer, or "" */
+    char problem[TLS_TEXT_MAX]; /* the reason of the failure */
 };
 
 /* The wire, for OpenSSL */
@@ -151,12 +151,12 @@ static void tls_explain_certificate(struct tls *t)
 
 static const char *tls_alert_text(int alert)
 {
-    /* OpenSSL 3.0 has no text for this one. */
+    /* OpenSSL 3.0 has no text for this alert. */
     return alert == SSL_AD_CERTIFICATE_REQUIRED ? "certificate required"
                                                 : SSL_alert_desc_string_long(alert);
 }
 
-/* Takes OpenSSL's first complaint, which is the cause of the others. Returns CONCLAVE_ETLS. */
+/* Takes OpenSSL's first error, which causes the others. Returns CONCLAVE_ETLS. */
 static int tls_fail(struct tls *t)
 {
     assert(!t->failed && t->problem[0] == '\0');
@@ -176,12 +176,12 @@ static int tls_fail(struct tls *t)
         tls_set_problem(t, t->server ? "refused by the client: " : "refused by the server: ",
                         tls_alert_text(reason - ALERT_REASONS));
     } else if (t->secret && t->server && !tls_ready(t) && error != 0) {
-        /* OpenSSL's reasons are about certificates, which nobody has here. */
+        /* OpenSSL's reasons would be about certificates, which are not used here. */
         tls_set_problem(t, "",
                         reason == SSL_R_BINDER_DOES_NOT_VERIFY ? "the other side has another secret"
                                                                : "the other side proves no secret");
     } else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
-        tls_set_problem(t, "", "the other side does not speak TLS");
+        tls_set_problem(t, "", "the other side does not use TLS");
     } else {
         tls_set_problem(t, "", text != NULL ? text : "the other side broke the protocol");
     }
@@ -204,7 +204,7 @@ static bool tls_open(struct tls *t, struct tls_context *c, const char *host, boo
         return false;
     }
     BIO_set_data(bio, t);
-    SSL_set_bio(t->ssl, bio, bio); /* takes it over */
+    SSL_set_bio(t->ssl, bio, bio); /* SSL_set_bio takes ownership */
     SSL_set_verify(t->ssl, SSL_get_verify_mode(t->ssl), tls_on_certificate);
     if (t->server) {
         SSL_set_accept_state(t->ssl);
@@ -244,14 +244,14 @@ void tls_destroy(struct tls *t)
     free(t);
 }
 
-/* The wire's bytes belong to OpenSSL only within a call of it. */
+/* Bytes of the wire are lent to OpenSSL only during a call. */
 static void tls_lend(struct tls *t, struct slice bytes)
 {
     assert(slice_is_null(t->in));
     t->in = bytes;
 }
 
-/* What it left of them: the end of what was lent. */
+/* The bytes that it left: the end of the lent bytes. */
 static struct slice tls_take_back(struct tls *t, struct slice lent)
 {
     struct slice left = t->in;
@@ -301,7 +301,7 @@ int tls_read(struct tls *t, struct slice *bytes, void *room, size_t len, size_t 
         }
         *ret_len = 0;
         error = SSL_get_error(t->ssl, ok);
-        /* It may stop after a record that was none of the stream. */
+        /* It may stop after a record without stream data. */
     } while (error == SSL_ERROR_WANT_READ && bytes->len > 0 && bytes->len < before);
     if (error == SSL_ERROR_WANT_READ && bytes->len == 0) {
         return 0;
@@ -330,7 +330,7 @@ void tls_end(struct tls *t)
     if (!t->failed && tls_ready(t)) {
         ERR_clear_error();
         if (SSL_shutdown(t->ssl) < 0) {
-            t->failed = true; /* no room for the word: the end of the socket says it */
+            t->failed = true; /* no room for the alert: the end of the socket replaces it */
         }
         ERR_clear_error();
     }
@@ -338,7 +338,7 @@ void tls_end(struct tls *t)
 
 bool tls_ready(const struct tls *t)
 {
-    /* With a secret the handshake is one that resumes, or the secret played no part in it. */
+    /* With a secret, the handshake must be a resumption; otherwise the secret played no part in it. */
     return SSL_is_init_finished(t->ssl) == 1 && (!t->secret || SSL_session_reused(t->ssl) == 1);
 }
 
@@ -352,7 +352,7 @@ const char *tls_problem(const struct tls *t)
     return t->problem;
 }
 
-/* NULL when there is none, or nobody looked at it. */
+/* NULL: there is none, or it was not verified. */
 static X509 *tls_verified_certificate(const struct tls *t)
 {
     X509 *cert = SSL_get0_peer_certificate(t->ssl);

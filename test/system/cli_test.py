@@ -207,7 +207,7 @@ def test_wrong_arguments():
     refused(64, "--version wants a whole number", "rm", "/a", "--version", "x")
     refused(64, 'begins with "/"', "get", "a")
     refused(64, "the root always stays", "rm", "/")
-    refused(64, "DIGEST-MD5 and GSSAPI", "get", "/", "--sasl-mechanism", "PLAIN")
+    refused(64, "DIGEST-MD5 or GSSAPI", "get", "/", "--sasl-mechanism", "PLAIN")
     refused(64, "needs a user and a password", "get", "/", "--sasl-user", "anna")
     refused(64, "No such file", "get", "/", "--sasl-user", "anna", "--sasl-password-file", "/none")
     refused(64, "from Kerberos", "get", "/", "--sasl-user", "anna", "--sasl-mechanism", "GSSAPI")

@@ -141,7 +141,7 @@ def every_client_on_both_ports():
             probe.sendall(zk.i32(44) + bytes(44))
             data = probe.recv(100)
             expect(data[:1] in (b"", b"\x15"), f"answered {data!r}")
-        log_has(server, "the other side does not speak TLS")
+        log_has(server, "the other side does not use TLS")
 
 
 @case

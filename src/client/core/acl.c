@@ -15,7 +15,7 @@ bool acl_is_valid(const struct conclave_acl *acl, size_t count)
     return acl != NULL || count == 0;
 }
 
-/* Copies a string to *at and moves that behind it. */
+/* Copies a string to *at and advances *at. */
 static const char *acl_copy_text(char **at, const char *text)
 {
     char *copy = *at;

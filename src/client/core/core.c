@@ -6,13 +6,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define LOOK_MIN_NS INT64_C(1000000000)  /* on a server without a quorum, before another is tried */
-#define LOOK_MAX_NS INT64_C(60000000000) /* at most, however often that was in vain */
+#define LOOK_MIN_NS                                                                                \
+    INT64_C(1000000000) /* on a server without a quorum, before the client tries another */
+#define LOOK_MAX_NS INT64_C(60000000000) /* the longest such time after repeated failures */
 
 enum {
     FAREWELL_MS = 1000,    /* for an abandoned session's closeSession */
-    REFUSALS_MAX = 6,      /* then a new session no longer insists on the zxids it has seen */
-    KEEP_IN = 1024 * 1024, /* a larger empty input buffer is given back */
+    REFUSALS_MAX = 6,      /* after so many, a new session ignores the zxids that it has seen */
+    KEEP_IN = 1024 * 1024, /* a larger empty input buffer is freed */
 };
 
 /* --- session
@@ -102,7 +103,7 @@ int core_frame_end(struct core *c, size_t start)
 
 void core_end(struct core *c, enum conclave_state state, int error)
 {
-    if (c->closing) { /* that is what it was to come to */
+    if (c->closing) { /* the end was wanted */
         state = CONCLAVE_STATE_CLOSED;
         error = CONCLAVE_ECLOSED;
     }
@@ -128,7 +129,7 @@ void core_lose_session(struct core *c)
     }
     memset(c->passwd, 0, sizeof c->passwd);
     if (c->state == CONCLAVE_STATE_CONNECTING && c->options.session_id == 0) {
-        return; /* it ended while logging in: nobody was told that there was one */
+        return; /* it ended during the login, before the program learned of it */
     }
     if (!c->options.new_session) {
         c->final_error = CONCLAVE_SESSION_EXPIRED;
@@ -139,8 +140,7 @@ void core_lose_session(struct core *c)
     core_lose_watches(c);
 }
 
-/* When the server may have expired the session, as far as we know; INT64_MAX while that does
- * not matter. */
+/* When the server may have expired the session, as far as the client knows; INT64_MAX: not relevant now. */
 static int64_t lost_deadline_ns(const struct core *c)
 {
     bool counts = c->session_id != 0 && c->timeout_ns > 0 && c->link != LINK_UP;
@@ -192,8 +192,8 @@ void core_link_down(struct core *c, int64_t now_ns, int error)
     c->link_error = error;
     c->refusals = refused ? c->refusals + 1 : c->refusals;
     if (refused && c->refusals >= REFUSALS_MAX) {
-        /* A server drops who has seen more than itself. All did, again and again: the ensemble
-         * has lost its past. */
+        /* A server drops clients that have seen a newer zxid. If all servers do so again and again, the ensemble has
+         * lost its data. */
         c->refusals = 0;
         c->last_zxid = c->watch_zxid = 0;
     }
@@ -216,7 +216,7 @@ void core_link_down(struct core *c, int64_t now_ns, int error)
     }
 }
 
-/* How soon a link to a server without a quorum is given up. */
+/* Sets how soon a link to a server without a quorum is given up. */
 static void plan_look(struct core *c, int64_t now_ns)
 {
     int64_t wait_ns = 2 * c->look_wait_ns;
@@ -261,7 +261,7 @@ int core_attach(struct core *c, int64_t now_ns)
     return 0;
 }
 
-/* The abandoned session turned out to live: end it, so that its ephemeral nodes do not outstay. */
+/* The abandoned session is still alive: ends it, so that its ephemeral nodes do not stay. */
 static int link_farewell(struct core *c, int64_t now_ns)
 {
     core_enter_link(c, LINK_FAREWELL);
@@ -270,7 +270,7 @@ static int link_farewell(struct core *c, int64_t now_ns)
     return core_send_close(c, now_ns);
 }
 
-/* The server's answer to the connect request. 0, or why the link must end. */
+/* Handles the server's answer to the connect request. 0, or why the link must end. */
 static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
 {
     struct wire_reader rd = wire_reader_make(body);
@@ -296,7 +296,7 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     struct wire_reader tail = rd;
     c->read_only = wire_left(&tail) > 0 && wire_read_boolean(&tail);
     if (c->read_only && (!c->options.read_only || c->session_id != 0)) {
-        return CONCLAVE_EDISCONNECTED; /* it cannot keep a session */
+        return CONCLAVE_EDISCONNECTED; /* it cannot keep a session alive */
     }
     if (!c->read_only) {
         c->session_id = response.session_id;
@@ -333,8 +333,7 @@ static void see_zxid(struct core *c, int64_t zxid)
     if (zxid > c->last_zxid) {
         c->last_zxid = zxid;
     }
-    /* Until the last setWatches is answered, watches that were sent late may have missed what
-     * the first ones saw. */
+    /* Until the last setWatches is answered, watches that were sent later may miss changes that the first ones saw. */
     if (c->rearming == 0) {
         c->watch_zxid = c->last_zxid;
     }
@@ -348,7 +347,7 @@ static void take_pong(struct core *c)
     }
 }
 
-/* One frame on an attached link. 0, or why the link must end. */
+/* Handles one frame on an attached link. 0, or why the link must end. */
 static int take_frame(struct core *c, struct slice body, bool oversized)
 {
     struct wire_reader rd = wire_reader_make(body);
@@ -358,7 +357,7 @@ static int take_frame(struct core *c, struct slice body, bool oversized)
     }
     bool farewell = c->link == LINK_FAREWELL;
     if (header.xid == WIRE_XID_NOTIFICATION) {
-        /* Its zxid is not taken as seen: others of the same transaction may be still to come. */
+        /* Its zxid does not count as seen, because other events of the same transaction may follow. */
         return oversized ? CONCLAVE_ETOOBIG : farewell ? 0 : core_take_event(c, wire_rest(&rd));
     }
     if (farewell && (header.xid < 0 || header.xid == c->login_xid)) {
@@ -397,13 +396,13 @@ static int take_frame(struct core *c, struct slice body, bool oversized)
 
 enum { REPLY_HEADER_BYTES = 16 };
 
-/* A frame longer than allowed: understood by its header, then thrown away as it comes. Whether
- * more bytes are needed first is in *ret_more. */
+/* A frame longer than allowed: reads its header, and drops the rest as it comes. *ret_more: more bytes are needed
+ * first. */
 static int take_oversized(struct core *c, struct slice *in, int32_t len, bool *ret_more)
 {
     bool attaching = link_is_shaking(c) || c->link == LINK_LOGIN;
     if (attaching && memcmp(in->data, "HTTP", 4) == 0) {
-        c->link_problem = "this port speaks HTTP: name the server's client port";
+        c->link_problem = "this is an HTTP port: use the server's client port";
     }
     if (len < REPLY_HEADER_BYTES || attaching) {
         return len < 0 || attaching ? CONCLAVE_EPROTO : CONCLAVE_ETOOBIG;
@@ -425,7 +424,7 @@ static void skip_input(struct core *c, struct slice *in)
     *in = slice_make(in->data + n, in->len - n);
 }
 
-/* Takes the frames in `in`, which shrinks to what is left. 0, or why the link must end. */
+/* Handles the frames in `in`, which keeps the rest. 0, or why the link must end. */
 static int take_input(struct core *c, struct slice *in, int64_t now_ns)
 {
     for (;;) {
@@ -511,8 +510,8 @@ void core_sent(struct core *c, size_t len)
 /* --- time
  * -------------------------------------------------------------------------------------------- */
 
-/* A link without bytes for two thirds of the session timeout is dead, so that there is time to
- * find another server; pings come three times as often. */
+/* A link without bytes for two thirds of the session timeout is dead, so that there is time to find another server;
+ * pings are sent three times as often. */
 static int64_t read_timeout_ns(const struct core *c)
 {
     return c->timeout_ns * 2 / 3;
@@ -538,7 +537,7 @@ static void send_ping(struct core *c, int64_t now_ns)
     c->sent_ns = now_ns;
 }
 
-/* Whether the link is in a state that has to end by link_deadline_ns. */
+/* Whether the link is in a state that must end by link_deadline_ns. */
 static bool link_has_deadline(const struct core *c)
 {
     return c->link != LINK_NONE && c->link != LINK_UP;

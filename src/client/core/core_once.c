@@ -1,13 +1,13 @@
 /*
- * Exactly-once writes: a server that grants it remembers what the session's newest writes were answered,
- * in the replicated state. So what is unanswered when the link is lost is kept and sent again, in order, on
- * the next link of the session, and a write that was carried out already gets its first answer.
+ * Exactly-once writes: a server that grants them remembers the answers to the session's newest writes in the replicated
+ * state. So requests that are unanswered when the link is lost are kept and sent again, in order, on the next link of
+ * the session, and a write that was already applied gets its first answer.
  *
- * Each write carries a number, the same whenever it is sent, and that of the oldest write without an
- * answer. Never more writes are on the link than the server remembers, nor such as may be answered with
- * more bytes; one alone always may.
+ * Each write carries a number, which stays the same, and the number of the oldest write without an answer. The link
+ * never has more writes than the server remembers, nor writes whose answers may have more bytes; but a single write is
+ * always allowed.
  *
- * Where it is not granted, as by Apache ZooKeeper, nothing changes.
+ * If the server does not grant it, as Apache ZooKeeper, nothing changes.
  */
 #include "client/core/core_internal.h"
 
@@ -17,7 +17,7 @@
 
 enum {
     STAT_BYTES = 68,
-    SEQUENCE_BYTES = 11,    /* that a server appends to a path, at most */
+    SEQUENCE_BYTES = 11,    /* most bytes that a server appends to a path */
     PART_BYTES = 4 + 1 + 4, /* header of a part of a multi's answer */
 };
 
@@ -41,7 +41,7 @@ size_t core_once_answer_max(const struct core *c, const struct conclave_op *op)
         }
         return sum;
     case CONCLAVE_OP_RECONFIG:
-        return SIZE_MAX / 2; /* nobody knows: it goes alone */
+        return SIZE_MAX / 2; /* unknown: it is sent alone */
     default:
         return 0;
     }
@@ -62,7 +62,7 @@ static struct client_request *first_kept(struct core *c)
     return r != NULL && r->kept ? r : NULL;
 }
 
-/* What the server remembers is ours only if nobody else had it begin anew meanwhile. */
+/* The remembered answers are ours only if no other client has reset them meanwhile. */
 void core_once_accepted(struct core *c, struct slice tail)
 {
     struct core_once *once = &c->once;

@@ -1,13 +1,12 @@
-/* What a fresh link is given before any request, so that the session is as it was: credentials
- * and watches. */
+/* What a new link gets before any request, so that the session is as before: credentials and watches. */
 #include "client/core/core_internal.h"
 
 #include "client/core/path.h"
 
 #include <stdlib.h>
 
-/* A server takes up to jute.maxbuffer (1 MiB by default) in one frame: stay far below, like
- * ZooKeeper's own client. */
+/* A server accepts up to jute.maxbuffer (1 MiB by default) in one frame: stay far below, like ZooKeeper's own
+ * client. */
 enum { REARM_BATCH_BYTES = 128 * 1024 };
 
 int core_add_auth(struct core *c, const char *scheme, struct slice data)
@@ -82,7 +81,7 @@ struct batch {
 
 static int batch_send(struct core *c, struct batch *b)
 {
-    /* The older form where it suffices: every server knows it. */
+    /* The older form if it suffices, because every server knows it. */
     bool persistent = b->counts[WATCH_PERSISTENT] > 0 || b->counts[WATCH_RECURSIVE] > 0;
     struct wire_request_header header = {WIRE_XID_SET_WATCHES,
                                          persistent ? WIRE_SET_WATCHES2 : WIRE_SET_WATCHES};

@@ -1,4 +1,4 @@
-/* Requests: sent or queued, matched with their replies in order, timed out. */
+/* Requests: sends or queues them, matches replies in order, times out. */
 #include "client/core/core_internal.h"
 
 #include "base/endian.h"
@@ -36,13 +36,13 @@ void core_answer(struct core *c, struct client_request *r, int error)
     c->events->reply(c->ctx, r);
 }
 
-/* What r counts against max_pending. */
+/* How much r counts against max_pending. */
 static size_t request_weight(const struct client_request *r)
 {
     return r->counted ? 1 + (size_t)r->syncing : 0;
 }
 
-/* r is in one of the core's lists now, or no longer in any. */
+/* r was added to one of the core's lists, or removed from all. */
 static void request_enter(struct core *c, const struct client_request *r)
 {
     c->pending += request_weight(r);
@@ -74,7 +74,7 @@ void core_requeue(struct core *c, struct client_request *r)
     assert(r->xid != 0 && r->frame != NULL && !r->answered);
     list_remove(&r->link);
     request_leave(c, r);
-    r->syncing = r->sync_xid != 0; /* the sync goes before it again */
+    r->syncing = r->sync_xid != 0; /* its sync must be sent again, too */
     r->xid = 0;
     list_push_front(&c->queued, &r->link);
     request_enter(c, r);
@@ -88,7 +88,7 @@ void core_refuse_queued(struct core *c, struct client_request *r, int error)
     core_answer(c, r, error);
 }
 
-/* Puts a request with a frame of its own on the link. */
+/* Puts a request with its own frame on the link. */
 static int request_send(struct core *c, struct client_request *r, int64_t now_ns)
 {
     assert(c->link == LINK_UP && r->xid == 0 && r->frame_len >= FRAME_OPCODE + 4);
@@ -147,8 +147,8 @@ int core_flush_queue(struct core *c, int64_t now_ns)
     return 0;
 }
 
-/* Appends op's frame, behind that of its sync if it wants one: nothing comes between the two. On
- * failure b is as before. */
+/* Appends op's frame, after that of its sync if it needs one: nothing comes between the two. On failure b is
+ * unchanged. */
 static int core_request_encode(const struct core *c, struct buf *b, const struct conclave_op *op,
                                int32_t sync_xid, int32_t xid)
 {
@@ -163,7 +163,7 @@ static int core_request_encode(const struct core *c, struct buf *b, const struct
     };
     int rc = 0;
     if (op->linearizable) {
-        /* Of a path that may be incomplete or missing, the root: a sync is of the whole tree. */
+        /* If there is no complete path, the root: a sync covers the whole tree. */
         bool own = op->type != CONCLAVE_OP_MULTI_READ && op->type != CONCLAVE_OP_GET_EPHEMERALS;
         struct conclave_op sync = conclave_op_path(CONCLAVE_OP_SYNC, own ? op->path : "/", 0);
         rc = request_encode(b, &sync, sync_xid, &form);
@@ -177,7 +177,7 @@ static int core_request_encode(const struct core *c, struct buf *b, const struct
     return rc;
 }
 
-/* Encodes straight into the link's output: the usual case. */
+/* Encodes directly into the link's output: the usual case. */
 static int submit_direct(struct core *c, const struct conclave_op *op, struct client_request *r,
                          int64_t now_ns)
 {
@@ -197,7 +197,7 @@ static int submit_direct(struct core *c, const struct conclave_op *op, struct cl
     return rc;
 }
 
-/* Encodes into memory of its own: for later, or to be able to send it once more. */
+/* Encodes into separate memory: for later, or to be able to send it again. */
 static int submit_framed(struct core *c, const struct conclave_op *op, struct client_request *r,
                          int64_t now_ns)
 {
@@ -257,7 +257,7 @@ void core_expire_requests(struct core *c, int64_t now_ns)
         if (r->xid == 0) {
             core_refuse_queued(c, r, CONCLAVE_OPERATION_TIMEOUT);
         } else {
-            /* On the link: it keeps its place in the order of replies. */
+            /* On the link it keeps its place in the order of replies. */
             atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
             core_answer(c, r, CONCLAVE_OPERATION_TIMEOUT);
         }
@@ -290,7 +290,7 @@ int core_send_close(struct core *c, int64_t now_ns)
     if (r == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    r->answered = true; /* nobody waits for it */
+    r->answered = true; /* it has no caller */
     c->sent_ns = now_ns;
     int rc = core_send_bare(c, r, NULL, 0);
     if (rc != 0) {
@@ -299,8 +299,8 @@ int core_send_close(struct core *c, int64_t now_ns)
     return rc;
 }
 
-/* An answer that sets the request's watch: every success, and for exists also that there is no
- * node. */
+/* Sets the request's watch if the answer allows it: after every success, and for exists also if the node does not
+ * exist. */
 static void set_watch(struct core *c, struct client_request *r, int error)
 {
     bool absent = r->opcode == WIRE_EXISTS && error == CONCLAVE_NO_NODE;
@@ -315,13 +315,13 @@ static void set_watch(struct core *c, struct client_request *r, int error)
         watches_add_take(&c->watches, r->watch, kind);
         r->watch = NULL;
     } else if (watch_kind_is_persistent(kind)) {
-        /* Who asked was told that it took too long. */
+        /* The caller was already told of a timeout. */
         core_release_watch(c, r->watch->path, kind);
     }
 }
 
-/* The server does not know create2: the link ends (Apache's closes it anyway), and create goes
- * first on the next one. */
+/* The server does not know create2: the link ends (Apache's server closes it anyway), and a plain create is sent first
+ * on the next one. */
 static int fall_back_to_create(struct core *c, struct client_request *r)
 {
     c->create2_missing = true;
@@ -335,8 +335,8 @@ static int fall_back_to_create(struct core *c, struct client_request *r)
     return CONCLAVE_EUNSUPPORTED;
 }
 
-/* The answer to the sync before r, the first on the link, which stays there for its own. A sync
- * that failed is its answer already. */
+/* The answer to the sync before r, the first request on the link, which stays there. If the sync failed, r is answered
+ * with its error. */
 static void take_sync(struct core *c, struct client_request *r,
                       const struct wire_reply_header *header)
 {
@@ -375,14 +375,14 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         return 0;
     }
     if (r->opcode == WIRE_CREATE2) {
-        /* A server that grants exactly-once knows create2: it refuses this one, for the program. */
+        /* A server that grants exactly-once knows create2, so it refuses this one: the program gets the error. */
         if (header->err == CONCLAVE_UNIMPLEMENTED && !c->create2_known && !c->once.granted) {
             return fall_back_to_create(c, r);
         }
         c->create2_known = true;
     }
     if (!r->answered) {
-        r->reply.zxid = header->zxid; /* else it is the program's by now */
+        r->reply.zxid = header->zxid; /* otherwise the program owns it by now */
     }
     int error = header->err;
     int rc = 0;

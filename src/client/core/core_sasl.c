@@ -1,11 +1,9 @@
 /*
- * SASL on a fresh link: tokens of the owner go to the server as requests, one at a time, and the
- * server's answers back to the owner, until the exchange is complete. Nothing else is on the link
- * meanwhile.
+ * SASL on a new link: the owner's tokens go to the server as requests, one at a time, and the server's answers to the
+ * owner, until the exchange is complete. Nothing else is sent meanwhile.
  *
- * Sources: ZooKeeperSaslClient of Apache ZooKeeper 3.9 and zk_sasl.c of its C client; the first token
- * is empty where the server speaks first (DIGEST-MD5), and the last one of GSSAPI is answered by an
- * empty token.
+ * Sources: ZooKeeperSaslClient of Apache ZooKeeper 3.9 and zk_sasl.c of its C client. The first token is empty if the
+ * server speaks first (DIGEST-MD5), and the last one of GSSAPI is answered by an empty token.
  */
 #include "client/core/core_internal.h"
 
@@ -20,7 +18,7 @@ int core_login_begin(struct core *c)
     return c->events->login(c->ctx, SLICE_NULL);
 }
 
-/* Ends for good: asking again would not change the answer. problem: static, or NULL. */
+/* Ends for good, because another try would get the same answer. problem: static, or NULL. */
 static int login_refused(struct core *c, const char *problem)
 {
     c->link_problem = problem;
@@ -46,7 +44,7 @@ static int login_send(struct core *c, struct slice token, int64_t now_ns)
 {
     size_t start = wire_frame_begin(&c->out);
     struct wire_request_header header = {c->next_xid, WIRE_SASL};
-    /* Not null: a server takes that for malformed. */
+    /* Not null, which a server treats as malformed. */
     struct wire_sasl_request request = {.token = token.len > 0 ? token : slice_str("")};
     wire_encode_request_header(&c->out, &header);
     wire_encode_sasl_request(&c->out, &request);
@@ -70,7 +68,7 @@ void core_login(struct core *c, enum core_login_step step, struct slice token, i
     }
 }
 
-/* Others, such as a server that is overloaded, pass. */
+/* Other errors, such as an overloaded server, are temporary. */
 static bool is_refusal(int error)
 {
     return error == CONCLAVE_AUTH_FAILED || error == CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH ||

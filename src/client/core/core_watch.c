@@ -1,4 +1,4 @@
-/* Events of the server, and watches that are given up. */
+/* Events of the server, and the removal of watches. */
 #include "client/core/core_internal.h"
 
 #include "client/core/path.h"
@@ -31,7 +31,7 @@ int core_take_event(struct core *c, struct slice body)
     struct slice path;
     bool known =
         event.type >= WIRE_EVENT_NODE_CREATED && event.type <= WIRE_EVENT_NODE_CHILDREN_CHANGED;
-    /* A path beyond the chroot belongs to none of our watches, other types neither. */
+    /* A path outside the chroot belongs to none of our watches, and neither do other types. */
     if (!known || !path_strip(c->options.chroot, event.path, &path)) {
         return 0;
     }
@@ -40,7 +40,7 @@ int core_take_event(struct core *c, struct slice body)
     int rc = watches_notify(&c->watches, type, path, &c->telling);
     tell_firing(c);
     tell_events(c);
-    /* Without memory the link ends: so the program is told that it may have missed something. */
+    /* Out of memory, the link ends, so that the program learns that it may have missed something. */
     return rc;
 }
 
@@ -61,7 +61,7 @@ void core_lose_watches(struct core *c)
 /* --- taking back
  * -------------------------------------------------------------------------------------- */
 
-/* Whether a request on its way wants a watch on the path; kind WATCH_KINDS: of any kind. */
+/* Whether a request in progress will set a watch on the path; kind WATCH_KINDS: of any kind. */
 static bool is_requested(const struct list *requests, const char *path, enum client_watch_kind kind)
 {
     LIST_FOREACH (link, requests) {
@@ -75,7 +75,7 @@ static bool is_requested(const struct list *requests, const char *path, enum cli
     return false;
 }
 
-/* Whether the server's watch of this kind on the path is of use to anybody. */
+/* Whether a function still needs the server's watch of this kind on the path. */
 static bool is_wanted(const struct core *c, const char *path, enum client_watch_kind kind)
 {
     bool has = false;
@@ -96,7 +96,7 @@ void core_release_watch(struct core *c, const char *path, enum client_watch_kind
     if (r == NULL) {
         return;
     }
-    r->answered = true; /* nobody waits for it */
+    r->answered = true; /* it has no caller */
     r->watch = any ? NULL : watch_create(path, NULL, NULL);
     if (!any && r->watch == NULL) {
         request_unref(r);
@@ -120,7 +120,7 @@ void core_take_released(struct core *c, const struct client_request *r, int erro
     }
 }
 
-/* Drops what was about to be told to w. */
+/* Drops events for w that are not delivered yet. */
 static void drop_events(struct core *c, const struct client_watch *w)
 {
     struct list *next;

@@ -39,7 +39,7 @@ void dispatcher_post(struct dispatcher *d, struct job *job, void (*run)(struct j
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Runs up to limit jobs; d->lock held, given up around each. */
+/* Runs up to limit jobs; d->lock is held, but released around each. */
 static void run_jobs(struct dispatcher *d, unsigned limit)
 {
     assert(!d->running);

@@ -12,7 +12,7 @@
 enum {
     BACKOFF_MIN_MS = 50,
     BACKOFF_MAX_MS = 1000,
-    BACKOFF_PER_SESSION = 10, /* no pause is longer than this part of the session's timeout */
+    BACKOFF_PER_SESSION = 10, /* the longest pause is this part of the session's timeout */
     CONNECT_MIN_MS = 200,
     CONNECT_MAX_MS = 10000,
     SHORT_LIFE_MS = 1000, /* a link lost sooner counts as a failed round */
@@ -223,7 +223,7 @@ static bool host_is_looked_up(const struct server_host *host)
     return host->state == HOST_LOOKUP || host->state == HOST_ASKED;
 }
 
-/* Every host may be tried again; a lookup that still runs goes on. */
+/* Every host may be tried again; running lookups continue. */
 static void round_begin(struct hosts *h)
 {
     for (size_t i = 0; i < h->count; i++) {
@@ -233,7 +233,7 @@ static void round_begin(struct hosts *h)
     }
 }
 
-/* Makes a host that was not tried in this round ready, if that takes no lookup. */
+/* Makes an untried host of this round ready, if that needs no lookup. */
 static void host_prepare(struct server_host *host)
 {
     if (host->state != HOST_IDLE) {

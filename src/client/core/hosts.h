@@ -1,12 +1,11 @@
 /*
- * The list of servers: which address to try next, and when. No I/O and no clock: names are
- * looked up by the caller, time and randomness are given.
+ * The list of servers: which address to try next, and when. No I/O and no clock: the caller looks up names and provides
+ * time and randomness.
  *
- * Servers are tried in a random order, round robin, a lost link's server last. The first round
- * goes without pause; after each round without success the pause grows from 50 ms to 1 s, or to a
- * tenth of the session's timeout, so that a lease outlives a short trouble, with jitter, so that
- * many clients do not come back in step. A name is looked up again in each
- * round; a lookup that takes long or fails does not keep the others from being tried.
+ * Servers are tried in random order, round robin; the server of a lost link comes last. The first round has no pauses.
+ * After each round without success the pause grows from 50 ms to 1 s, or to a tenth of the session's timeout, so that a
+ * lease survives a short failure. It has jitter, so that many clients do not return at the same time. Each round looks
+ * a name up again; a slow or failed lookup does not delay the other servers.
  */
 #ifndef CLIENT_CORE_HOSTS_H
 #define CLIENT_CORE_HOSTS_H
@@ -35,8 +34,8 @@ union host_address {
 
 enum host_state {
     HOST_IDLE,   /* not tried in this round */
-    HOST_LOOKUP, /* its name is to be looked up */
-    HOST_ASKED,  /* the caller has begun that */
+    HOST_LOOKUP, /* its name must be looked up */
+    HOST_ASKED,  /* the caller has begun the lookup */
     HOST_READY,  /* has addresses to try */
     HOST_DONE,   /* tried in this round */
 };
@@ -44,7 +43,7 @@ enum host_state {
 struct server_host {
     char name[HOST_NAME_LEN + 1];
     uint16_t port;
-    bool numeric; /* addresses[0] is known for good */
+    bool numeric; /* addresses[0] never changes */
     enum host_state state;
     unsigned count; /* addresses */
     unsigned next;  /* first address not tried in this round */
@@ -55,19 +54,19 @@ struct hosts {
     struct server_host *list;
     size_t count;
     size_t cursor;         /* where the search for the next host begins */
-    unsigned failures;     /* rounds without success, one after another */
+    unsigned failures;     /* consecutive rounds without success */
     int64_t not_before_ns; /* pause until then; 0: no pause */
     int64_t pause_max_ms;
     struct prng prng;
 };
 
-/* Parses "host[:port],host[:port]...[/chroot]": names, IPv4, [IPv6]. *ret_chroot is "" or
- * "/a/b", to be freed. The order is shuffled by seed. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
+/* Parses "host[:port],host[:port]...[/chroot]": names, IPv4, [IPv6]. *ret_chroot is "" or "/a/b"; free it. Shuffles the
+ * order by seed. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
 int hosts_parse(struct hosts *h, const char *text, uint64_t seed,
                 char **ret_chroot) CONCLAVE_MUST_USE;
-/* The same in the order of the text: for what only reads the list. */
+/* The same in the order of the text: for callers that only read the list. */
 int hosts_parse_in_order(struct hosts *h, const char *text, char **ret_chroot) CONCLAVE_MUST_USE;
-/* Pauses become no longer than suits this timeout; 1 s until it is called. */
+/* Limits the pauses to suit this timeout; the default limit is 1 s. */
 void hosts_for_session(struct hosts *h, int64_t session_timeout_ms);
 void hosts_finish(struct hosts *h);
 
@@ -81,15 +80,15 @@ enum hosts_step {
 enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct server_host **ret_host,
                            const union host_address **ret_address);
 
-/* A host whose name the caller shall look up now, marked as begun; NULL when there is none. */
+/* A host whose name the caller must look up now, marked as begun; NULL: none. */
 struct server_host *hosts_lookup_begin(struct hosts *h);
 
-/* The lookup's end: count addresses (0: it failed), their port filled in here. */
+/* The end of a lookup: count addresses (0: it failed); this function sets their port. */
 void hosts_lookup_end(struct hosts *h, struct server_host *host,
                       const union host_address *addresses, unsigned count);
 
-/* The link that was up for lived_ns was lost. Begins a new round, at once unless it lived only
- * shortly. */
+/* The link, which was up for lived_ns, was lost. Begins a new round, at once unless the link lived only for a short
+ * time. */
 void hosts_lost(struct hosts *h, int64_t now_ns, int64_t lived_ns);
 
 /* How long one attempt to connect may take, so that all servers can be tried within the session

@@ -2,8 +2,7 @@
 
 #include "wire/codec.h"
 
-/* Decodes one UTF-8 character at *p (NUL-terminated text) and moves on; UINT32_MAX when it is
- * malformed. */
+/* Decodes one UTF-8 character at *p (NUL-terminated text) and advances *p; UINT32_MAX: malformed. */
 static uint32_t utf8_next(const unsigned char **p)
 {
     const unsigned char *s = *p;
@@ -24,8 +23,8 @@ static uint32_t utf8_next(const unsigned char **p)
     return overlong ? UINT32_MAX : c;
 }
 
-/* PathUtils.validatePath: these never stand in a path. Characters beyond 16 bits are surrogates
- * there. */
+/* Characters that PathUtils.validatePath forbids. Java represents characters beyond 16 bits as surrogates, which are
+ * forbidden, too. */
 static bool char_is_forbidden(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0xd800 && c <= 0xf8ff) || c >= 0xfff0;

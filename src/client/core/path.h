@@ -1,14 +1,14 @@
 /*
- * Paths on the client's side: ZooKeeper's rules for a valid path (PathUtils), and the chroot, a
- * prefix that is put before every path sent and taken off every path received.
+ * Paths on the client's side: ZooKeeper's rules for a valid path (PathUtils), and the chroot, a prefix that is added to
+ * every sent path and removed from every received one.
  */
 #ifndef CLIENT_CORE_PATH_H
 #define CLIENT_CORE_PATH_H
 
 #include "base/buf.h"
 
-/* Whether path is valid. sequential: a last '/' is allowed, as the server appends the number.
- * NULL is not valid. */
+/* Whether path is valid. sequential: a final '/' is allowed, because the server appends the number. NULL is not
+ * valid. */
 bool path_is_valid(const char *path, bool sequential);
 
 /* Appends chroot + path as a string of the wire. chroot is "" or "/a/b". */
@@ -17,8 +17,8 @@ void path_write(struct buf *b, struct slice chroot, const char *path);
 /* Bytes of chroot + path. */
 size_t path_full_len(struct slice chroot, const char *path);
 
-/* The path of the server without the chroot: true and *ret, borrowed from full (the chroot
- * itself gives "/"); false when it is not below the chroot. */
+/* Removes the chroot from a server's path: true and *ret, borrowed from full (the chroot itself gives "/"); false: it
+ * is not below the chroot. */
 bool path_strip(struct slice chroot, struct slice full, struct slice *ret);
 
 #endif

@@ -1,4 +1,4 @@
-/* Replies: decodes what the server answered to a request into a struct conclave_reply, one block of memory. */
+/* Decodes the server's answer to a request into a struct conclave_reply, in one block of memory. */
 #include "client/core/request.h"
 
 #include "base/endian.h"
@@ -8,9 +8,8 @@
 #include <stdlib.h>
 
 /*
- * The variable parts of a reply stand in one block: [struct conclave_reply][array][strings]. On
- * the wire each string is behind a length of four bytes, so the body's length always suffices
- * for the strings with their NULs.
+ * The variable parts of a reply are in one block: [struct conclave_reply][array][strings]. On the wire each string
+ * follows a length of four bytes, so the length of the body always suffices for the strings with their NULs.
  */
 struct block {
     uint8_t *base;
@@ -69,7 +68,7 @@ static const char *block_string(struct block *blk, struct slice s)
     return copy;
 }
 
-/* A path of the server as the caller's, "" when it is null. false: not below the chroot. */
+/* Converts a server's path to the caller's; "" for null. False: not below the chroot. */
 static bool block_path(struct block *blk, struct slice full, struct slice chroot, const char **ret)
 {
     struct slice path;
@@ -179,8 +178,7 @@ static int decode_part(struct wire_reader *rd, const struct wire_multi_header *h
     }
 }
 
-/* The error of a failed multi is that of the part that failed, not of those that were skipped
- * for it. */
+/* The error of a failed multi is that of the failed part, not of the parts that were skipped. */
 static int multi_error(const struct conclave_reply *results, size_t count)
 {
     int error = 0;
@@ -236,7 +234,7 @@ static int decode_children(struct client_request *r, struct wire_reader *rd, str
     return 0;
 }
 
-/* Paths; those beyond the chroot, which only begins like it, are left out. */
+/* Reads paths, and leaves out those outside the chroot that only begin like it. */
 static int decode_ephemerals(struct client_request *r, struct wire_reader *rd, struct slice chroot,
                              struct block *blk)
 {
@@ -275,7 +273,7 @@ static int decode_identities(struct client_request *r, struct wire_reader *rd, s
     return 0;
 }
 
-/* getAllChildrenNumber: a number; addWatch: an error, which stands in the header otherwise. */
+/* getAllChildrenNumber: a number; addWatch: an error code, which is otherwise in the header. */
 static int decode_number(struct client_request *r, struct wire_reader *rd)
 {
     int32_t number = wire_read_i32(rd);

@@ -17,7 +17,7 @@ static bool ttl_is_valid(const struct conclave_op *op)
     return op->ttl_ms == 0 || (lasting && op->ttl_ms > 0 && op->ttl_ms <= CONCLAVE_TTL_MAX_MS);
 }
 
-/* What holds for an op inside a multi and outside. */
+/* The rules for an op inside and outside a multi. */
 static bool op_is_valid(const struct conclave_op *op)
 {
     bool create = op->type == CONCLAVE_OP_CREATE;
@@ -183,7 +183,7 @@ int32_t request_opcode(const struct conclave_op *op, bool create2)
     return opcodes[op->type];
 }
 
-/* acl NULL: world:anyone may do all. */
+/* acl NULL: world:anyone has all permissions. */
 static void encode_acl(struct buf *b, const struct conclave_acl *acl, size_t count)
 {
     static const struct conclave_acl open_acl = {CONCLAVE_PERM_ALL, "world", "anyone"};
@@ -225,7 +225,7 @@ static void encode_reconfig(struct buf *b, const struct conclave_reconfig *recon
     wire_encode_reconfig_request(b, &record);
 }
 
-/* What follows the path in the request record. */
+/* Encodes the fields after the path in the request record. */
 static void encode_rest(struct buf *b, const struct conclave_op *op,
                         const struct request_form *form)
 {
@@ -256,7 +256,7 @@ static void encode_rest(struct buf *b, const struct conclave_op *op,
     case CONCLAVE_OP_CHECK_WATCHES:
         wire_write_i32(b, (int32_t)op->watch_kind);
         break;
-    default: /* a path alone */
+    default: /* only a path */
         break;
     }
 }

@@ -1,7 +1,6 @@
 /*
- * One request on its way: checked, encoded, waiting, answered. It is shared by the connection
- * core, which holds it until the server's answer came or cannot come any more, and by the
- * delivery of its reply.
+ * One request: checked, encoded, waiting, answered. Two parties share it: the connection core, which holds it until the
+ * server's answer has come or can no longer come, and the delivery of its reply.
  */
 #ifndef CLIENT_CORE_REQUEST_H
 #define CLIENT_CORE_REQUEST_H
@@ -25,26 +24,26 @@ struct client_request {
     struct conclave_client *client;
     conclave_reply_fn fn; /* may be NULL */
     void *ctx;
-    struct client_watch *watch; /* to be set when the answer allows it, or NULL */
-    uint8_t *frame;             /* encoded, when it could not go straight to the link; or NULL */
+    struct client_watch *watch; /* set when the answer allows it; or NULL */
+    uint8_t *frame; /* encoded frame, if it could not go directly to the link; or NULL */
     size_t frame_len;
     void *block; /* memory of the reply's variable parts, or NULL */
     struct conclave_reply reply;
     int64_t sent_ns;      /* when it was put on the link */
     size_t answer_max;    /* bytes that its answer may have, with exactly-once writes */
-    int32_t number;       /* of an exactly-once write, */
-    bool numbered;        /* once it has one */
-    bool kept;            /* it was on an earlier link, and may have been carried out */
+    int32_t number;       /* number of an exactly-once write */
+    bool numbered;        /* it has a number */
+    bool kept;            /* it was on an earlier link, and may have been applied */
     int64_t timeout_ms;   /* of this request as given */
     uint32_t parts_count; /* MULTI */
     int32_t opcode;       /* enum wire_op */
     int32_t xid;
-    int32_t sync_xid; /* of the sync right before it on the link */
+    int32_t sync_xid; /* xid of the sync directly before it on the link */
     enum conclave_op_type type;
     bool internal; /* fn is called on the loop, under the lock */
-    bool counted;  /* counts against core_options.max_pending, */
-    bool syncing;  /* twice: the sync that goes before it is not answered yet */
-    /* its reply was delivered (timeout) while the server's answer is still to come */
+    bool counted;  /* counts against core_options.max_pending */
+    bool syncing;  /* its sync is not answered yet, so it counts twice */
+    /* its reply was delivered (timeout), but the server's answer is still to come */
     bool answered;
 };
 
@@ -54,28 +53,27 @@ int op_check(const struct conclave_op *op) CONCLAVE_MUST_USE;
 /* A request for a checked op, with one reference. 0 or CONCLAVE_ENOMEM. */
 int request_create(const struct conclave_op *op, struct client_request **ret) CONCLAVE_MUST_USE;
 
-/* A request that carries an operation without a body and answers nobody (closeSession). NULL
- * when memory is out. */
+/* A request for an operation without a body and without a caller (closeSession). NULL: out of memory. */
 struct client_request *request_create_bare(int32_t opcode);
 
-/* Drops a reference; the last one frees it with what it still holds. */
+/* Drops a reference; the last one frees it with everything that it holds. */
 void request_unref(struct client_request *r);
 
-/* What a client's requests have in common. */
+/* What all requests of a client share. */
 struct request_form {
-    struct slice chroot;            /* put before all paths */
-    const struct conclave_acl *acl; /* of creates without one of their own; NULL: open */
+    struct slice chroot;            /* added to all paths */
+    const struct conclave_acl *acl; /* for creates without an ACL; NULL: open */
     size_t acl_count;
     bool create2; /* the server knows create2 */
     size_t max;   /* bytes of a frame */
 };
 
-/* Appends the frame of a checked op, without the sync that a linearizable one needs before it. On
- * failure (CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG when it is longer than form->max) b is as before. */
+/* Appends the frame of a checked op, without the sync that a linearizable one needs before it. On failure
+ * (CONCLAVE_ENOMEM, or CONCLAVE_ETOOBIG: longer than form->max) b is unchanged. */
 int request_encode(struct buf *b, const struct conclave_op *op, int32_t xid,
                    const struct request_form *form) CONCLAVE_MUST_USE;
 
-/* The operation number that stands for op. */
+/* The operation number for op. */
 int32_t request_opcode(const struct conclave_op *op, bool create2);
 
 /* Fills r->reply from the body of an answer without error. 0, CONCLAVE_EPROTO (malformed),

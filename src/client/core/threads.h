@@ -1,4 +1,4 @@
-/* Threads of the library: the program's signals stay with the program's own threads. */
+/* Threads of the library, with all signals blocked: signals belong to the program's own threads. */
 #ifndef CLIENT_CORE_THREADS_H
 #define CLIENT_CORE_THREADS_H
 

@@ -8,7 +8,7 @@ static bool timer_before(const struct timer *a, const struct timer *b)
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
 }
 
-/* Makes one heap of two roots; either may be NULL. Roots have no siblings. */
+/* Makes one heap from two roots; either may be NULL. Roots have no siblings. */
 static struct timer *heap_meld(struct timer *a, struct timer *b)
 {
     if (a == NULL || b == NULL) {

@@ -1,6 +1,6 @@
 /*
- * Timers in one pairing heap: nodes embedded in what they time, nothing allocated, so starting
- * a timer cannot fail. Equal times fire in the order in which they were started.
+ * Timers in one pairing heap: nodes are embedded in their owners and nothing is allocated, so starting a timer cannot
+ * fail. Timers with equal times fire in the order of their starts.
  */
 #ifndef CLIENT_CORE_TIMERS_H
 #define CLIENT_CORE_TIMERS_H
@@ -25,7 +25,7 @@ struct timers {
 /* Adds t, which must be inactive. */
 void timers_add(struct timers *ts, struct timer *t, int64_t at_ns);
 
-/* Takes t out; harmless when it is inactive. */
+/* Removes t; harmless if it is inactive. */
 void timers_remove(struct timers *ts, struct timer *t);
 
 /* The timer that fires first, or NULL. */
@@ -34,7 +34,7 @@ static inline struct timer *timers_first(const struct timers *ts)
     return ts->root;
 }
 
-/* Takes out and returns the first timer that is due at now_ns, or NULL. */
+/* Removes and returns the first timer that is due at now_ns, or NULL. */
 struct timer *timers_expire(struct timers *ts, int64_t now_ns);
 
 #endif

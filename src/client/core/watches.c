@@ -40,8 +40,7 @@ int watches_init(struct watches *ws)
 {
     memset(ws->counts, 0, sizeof ws->counts);
     map_init(&ws->map);
-    /* Only the very first table can be refused: have it now, so that adding a watch cannot fail
-     * later. */
+    /* Only the first table can fail: allocate it now, so that adding a watch cannot fail later. */
     struct map_node node;
     int rc = map_insert(&ws->map, &node, 0);
     if (rc == 0) {
@@ -86,7 +85,7 @@ void watches_add_take(struct watches *ws, struct client_watch *w, enum client_wa
     ws->counts[kind]++;
 }
 
-/* Takes the first watch of a ring, and so its kind and path, out of the map. */
+/* Removes the first watch of a ring, and so its kind and path, from the map. */
 static void remove_first(struct watches *ws, struct client_watch *first)
 {
     assert(ws->counts[first->kind] > 0 && ws->counts[first->kind] <= watches_count(ws));
@@ -94,8 +93,7 @@ static void remove_first(struct watches *ws, struct client_watch *first)
     ws->counts[first->kind]--;
 }
 
-/* Moves the whole ring of `first`, which is out of the map already, to ret in the order of
- * setting. */
+/* Moves the whole ring of `first`, which is already removed from the map, to ret in the order of setting. */
 static void move_ring(struct client_watch *first, enum conclave_event_type type, struct list *ret)
 {
     struct client_watch *w = first;
@@ -128,14 +126,14 @@ void watches_fire(struct watches *ws, enum conclave_event_type type, struct slic
     }
 }
 
-/* The watch behind w in its ring, NULL after the last. */
+/* The watch after w in its ring; NULL: the end. */
 static struct client_watch *ring_next(struct client_watch *first, struct client_watch *w)
 {
     struct client_watch *next = CONTAINER_OF(w->same.next, struct client_watch, same);
     return next == first ? NULL : next;
 }
 
-/* An event for each watch of the ring; first may be NULL. */
+/* Makes an event for each watch of the ring; first may be NULL. */
 static int notify_ring(struct client_watch *first, enum conclave_event_type type, struct slice path,
                        struct list *ret)
 {
@@ -153,7 +151,7 @@ static int notify_ring(struct client_watch *first, enum conclave_event_type type
     return 0;
 }
 
-/* The parent of a path, null for that of "/". */
+/* The parent of a path; null for "/". */
 static struct slice path_parent(struct slice path)
 {
     if (path.len <= 1) {
@@ -204,7 +202,7 @@ bool watches_has(const struct watches *ws, enum client_watch_kind kind, struct s
 
 void watches_take_all(struct watches *ws, struct list *ret)
 {
-    /* Not map_take_all: that gives the table back, which must stay for adding not to fail. */
+    /* Not map_take_all, which frees the table: it must stay, so that adding cannot fail. */
     struct list firsts;
     list_init(&firsts);
     for (struct client_watch *w = watches_next(ws, NULL); w != NULL; w = watches_next(ws, w)) {
@@ -218,7 +216,7 @@ void watches_take_all(struct watches *ws, struct list *ret)
     }
 }
 
-/* Takes w, of the ring of `first`, out of the registry. */
+/* Removes w, of the ring of `first`, from the registry. */
 static void take_one(struct watches *ws, struct client_watch *first, struct client_watch *w)
 {
     if (w == first) {

@@ -93,14 +93,14 @@ static void test_own(void **state)
         {"server.p12", NULL, "pass word", NULL},
         {"server.p12", NULL, "wrong", "its password is wrong"},
         {"server.p12", NULL, NULL, "its password is not given"},
-        {"trust.p12", NULL, "pass word", "holds no private key"},
-        {"server.pem", NULL, NULL, "holds no private key"},
-        {"server.pem", "server.pem", NULL, "holds no private key"},
-        {"server.key", "server.key", NULL, "holds no certificate"},
+        {"trust.p12", NULL, "pass word", "contains no private key"},
+        {"server.pem", NULL, NULL, "contains no private key"},
+        {"server.pem", "server.pem", NULL, "contains no private key"},
+        {"server.key", "server.key", NULL, "contains no certificate"},
         {"server.pem", "other.key", NULL, "belongs to another certificate"},
         {"missing.pem", "server.key", NULL, "No such file"},
         {"server.pem", "missing.key", NULL, "No such file"},
-        {"server.pem", "empty", NULL, "holds no private key"},
+        {"server.pem", "empty", NULL, "contains no private key"},
     };
     (void)certificate_write_bytes("", 0, "empty");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -129,7 +129,7 @@ static void test_strange_files(void **state)
     s.cert_file = certificate_write_bytes(damaged, sizeof damaged - 1, "a.pem");
     expect(&s, "certificate 1 in it is damaged");
     s.cert_file = certificate_write_bytes(text, sizeof text, "a.txt");
-    expect(&s, "neither PEM nor PKCS12");
+    expect(&s, "is not PEM or PKCS12");
     s.cert_file = certificate_write_bytes("", 0, "empty");
     expect(&s, "is empty");
     s.cert_file = certificate_folder();
@@ -149,7 +149,7 @@ static void test_trust(void **state)
     s.trust_password = "pass word";
     expect(&s, NULL);
     s.trust_file = certificate_path("server.key");
-    expect(&s, "holds no certificate");
+    expect(&s, "contains no certificate");
     s.trust_file = certificate_path("ca.pem");
     s.crl_file = certificate_path("ca.pem");
     expect(&s, "no revocation list");
