@@ -1,6 +1,6 @@
-"""Who may do what with the nodes that a command has made.
+"""Checks the permissions of others on the nodes that a command has made.
 
-Promise: `foreign` looks at every node of a branch with credentials of its own, and so sees what a stranger cannot.
+Promise: `foreign` reads every node of a branch with the operator's credentials, and so also nodes that others cannot read.
 """
 
 import base64

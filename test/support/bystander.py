@@ -1,4 +1,4 @@
-"""Somebody who reads a small node all the time, beside those who make the server work; and what that work costs it.
+"""A client that reads a small node all the time while others load the server, and the cost of that load for it.
 
 Limits: on a busy machine the longest wait says more about the machine than about the server.
 """

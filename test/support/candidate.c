@@ -44,7 +44,7 @@ static int candidate_elected(struct conclave_election *election, struct conclave
     return result;
 }
 
-/* Of the grant that is being revoked: nothing is proved anew before on_revoked has returned. */
+/* The lease of the revoked grant: it is not renewed before on_revoked has returned. */
 static int64_t lease_end(const struct conclave_election *election)
 {
     struct conclave_client *client = election->c.handle.rt->client;

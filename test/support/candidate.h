@@ -1,7 +1,7 @@
 /*
- * What the tests of the recipes share: candidates as records of what their callbacks were
- * told, and waiting for something to become true. Session timeouts are short, so that expiry
- * costs a test little.
+ * Shared parts of the recipes' tests: candidates that record the calls of their callbacks, and
+ * macros that wait until a condition is true. Session timeouts are short, so that tests of expiry
+ * are fast.
  */
 #ifndef SUPPORT_CANDIDATE_H
 #define SUPPORT_CANDIDATE_H
@@ -41,7 +41,7 @@ static inline void sleep_ms(int64_t ms)
     (void)usleep((useconds_t)(ms * 1000));
 }
 
-/* Waits for an expression to become true; fails the test when it does not within PATIENCE_MS. */
+/* Waits until an expression is true; fails the test after PATIENCE_MS. */
 #define EVENTUALLY(expression)                                                                     \
     do {                                                                                           \
         int64_t end_ = now_ns() + (int64_t)PATIENCE_MS * 1000000;                                  \
@@ -63,12 +63,12 @@ static inline void sleep_ms(int64_t ms)
         }                                                                                          \
     } while (0)
 
-/* A time between on_elected and on_revoked (or until it was seen that is_leader had turned
- * false). */
+/* The time between on_elected and on_revoked. It ends earlier when a test saw is_leader turn
+ * false. */
 struct term {
     int64_t from_ns;
     int64_t to_ns; /* start of on_revoked; 0: still leads */
-    /* that, or the end of the lease where it came first: is_leader is false since */
+    /* to_ns or the end of the lease, whichever was first: is_leader is false from then on */
     int64_t over_ns;
     int64_t token;
     int why;
@@ -76,7 +76,7 @@ struct term {
     int64_t stop_within_ms;
 };
 
-/* What must never happen to a handle's callbacks. */
+/* Faults in the calls of a handle's callbacks: none of them may happen. */
 enum broken {
     BROKEN_OVERLAP = 1,
     BROKEN_ALTERNATION = 2,
@@ -92,24 +92,24 @@ struct candidate {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     struct conclave_election *election;
-    bool shares; /* client and recipes are another's */
+    bool shares; /* client and recipes belong to another candidate */
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     struct term terms[TERMS_MAX];
     int elected; /* calls of on_elected that have begun */
-    int started; /* that have returned */
+    int started; /* calls of on_elected that have returned */
     int revoked; /* calls of on_revoked that have begun */
     int closed;
     int closed_why;
     bool inside;          /* a callback runs */
     unsigned broken;      /* enum broken: must stay 0 */
     int leaders;          /* calls of on_leader */
-    char leader_log[512]; /* ids in order, '*' behind one that has acknowledged, "-" for none */
+    char leader_log[512]; /* ids in order, '*' after an acknowledged one, "-" for none */
     int64_t leader_token;
 
-    /* What the callbacks do. */
-    int fail_elected;   /* answers of on_elected that are failures, counted down */
-    int64_t elected_ms; /* on_elected takes so long */
+    /* Behaviour of the callbacks. */
+    int fail_elected;   /* on_elected fails this often, counted down */
+    int64_t elected_ms; /* duration of on_elected */
     int64_t revoked_ms;
     void (*in_elected)(struct candidate *c);
     void (*in_revoked)(struct candidate *c);
@@ -138,7 +138,7 @@ int64_t candidate_leader_token(struct candidate *c);
 
 struct conclave_election_options candidate_options(const char *name);
 
-/* The client alone; the caller starts the election. servers NULL: the endpoint's address. */
+/* Connects the client only; the caller starts the election. servers NULL: the endpoint's address. */
 void candidate_connect_to(struct candidate *c, struct fake_zk *zk, int endpoint, const char *name,
                           const char *servers, int64_t session_ms);
 
@@ -157,26 +157,25 @@ bool candidate_has_node(struct candidate *c);
 
 int64_t candidate_session(struct candidate *c);
 
-/* Waits until it waits behind somebody (or leads): its node stands and its requests are done. */
+/* Waits until it leads or waits for another candidate: its node exists and no request is pending. */
 void candidate_settled(struct candidate *c);
 
-/* Closes the election and checks what must always hold. */
+/* Closes the election and checks that no fault (enum broken) happened. */
 void candidate_close_election(struct candidate *c);
 
 void candidate_finish(struct candidate *c);
 
-/* Whether its lease was over before on_elected could begin, as the thread was late: is_leader was never
- * true. */
+/* Whether the lease was over before the late thread called on_elected: is_leader was never true. */
 bool term_was_void(const struct term *t);
 
-/* Tokens grow with time; with `apart`, no two terms overlap. */
+/* Checks that tokens grow with time and, with `apart`, that no two terms overlap. */
 void check_history(struct candidate *const *all, size_t count, bool apart);
 
 void check_terms(struct candidate *const *all, size_t count);
 
 void check_tokens(struct candidate *const *all, size_t count);
 
-/* All that lasts, so that the first creation is that of the candidate's node. */
+/* Makes all permanent nodes, so that the first create request is for the candidate's node. */
 void make_parent(struct fake_zk *zk);
 
 /* setup and teardown of a test: one server each. */

@@ -24,7 +24,7 @@ def skip_all(reason):
 
 
 def named(prefix, names):
-    """The functions among names (a module's globals) whose name begins so, in their order there."""
+    """The functions among names (a module's globals) whose name has this prefix, in their order there."""
     return [value for name, value in names.items() if name.startswith(prefix) and callable(value)]
 
 
@@ -58,7 +58,7 @@ def _try(case, tell):
 
 
 def run_beside(cases, only=(), beside=4):
-    """As run, but so many at once, each in a thread: for cases whose time is waiting. Told of as they end."""
+    """As run, but with parallel threads, for cases that mostly wait. Prints each case when it ends."""
     wanted = [case for case in cases if not only or case.__name__.removeprefix("test_") in only]
     codes, lock = [], threading.Lock()
 

@@ -1,6 +1,6 @@
 /*
  * Certificates for tests, made in memory with keys of the curve P-256, written as PEM files into a
- * folder of the test's own. Every failure is the test's.
+ * folder of the test. Any failure fails the test.
  */
 #ifndef SUPPORT_CERTIFICATES_H
 #define SUPPORT_CERTIFICATES_H
@@ -15,8 +15,8 @@ struct certificate {
     EVP_PKEY *key;
 };
 
-/* CN=cn, valid from two days ago for `days` from now (negative: expired). issuer NULL: signed by
- * itself. san as in openssl's configuration ("DNS:a,IP:127.0.0.1") or NULL. */
+/* CN=cn, valid from two days ago for `days` from now (negative: expired). issuer NULL:
+ * self-signed. san as in openssl's configuration ("DNS:a,IP:127.0.0.1") or NULL. */
 void certificate_make(struct certificate *ret, const struct certificate *issuer, const char *cn,
                       const char *san, int days, bool ca);
 void certificate_finish(struct certificate *c);
@@ -25,7 +25,7 @@ void certificate_finish(struct certificate *c);
 const char *certificate_folder(void);
 void certificate_folder_remove(void);
 
-/* "folder/name"; valid until the eighth call after it. */
+/* "folder/name"; valid for the next seven calls. */
 const char *certificate_path(const char *name);
 
 /* Writes into the folder; returns as certificate_path. */

@@ -1,6 +1,6 @@
-"""Certificates for tests, made with the program openssl: a CA, and what it or nobody signed.
+"""Certificates for tests, made with the program openssl: a CA, certificates that it signed, and self-signed ones.
 
-Promise: PEM files in a folder of the caller's; keys of P-256, so that making one takes milliseconds.
+Promise: PEM files in the caller's folder; P-256 keys, which take milliseconds to make.
 """
 
 import os

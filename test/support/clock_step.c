@@ -1,9 +1,9 @@
 /*
- * To be preloaded (LD_PRELOAD): a program's clocks are stepped while it runs, as a file says that CLOCK_STEP_FILE names.
- * Its first 16 bytes are two numbers of nanoseconds: what is added to the wall clock, and what is added to the clock
- * that counts suspend. Changed in place by the test, seen by the next call.
- * Timers of the latter are set so that they fire by the stepped clock; a step does not fire those that were set before.
- * Limits: what else the kernel does by a clock (waits until a time) is not stepped.
+ * A library for LD_PRELOAD that steps the clocks of a running program. CLOCK_STEP_FILE names a file whose first 16
+ * bytes are two numbers of nanoseconds: the offset of the wall clock, and the offset of the clock that counts suspend.
+ * The test changes them in place, and the next call uses them.
+ * Timers of the second clock fire by the stepped clock; a step does not fire timers that were set before it.
+ * Limits: other waits of the kernel until a time are not stepped.
  */
 #define _GNU_SOURCE /* syscall */
 

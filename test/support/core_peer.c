@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* --- what the core tells
+/* --- what the core reports
  * ------------------------------------------------------------------------------ */
 
 static void on_state(void *ctx, enum conclave_state state)

@@ -1,6 +1,6 @@
 /*
- * A connection core with a server's end in memory and a clock set by hand: what the core sends is
- * read as frames, what the server answers is built here, what the core tells is written down.
+ * A connection core, a server's end in memory and a clock set by hand: the harness reads what the core
+ * sends as frames, builds the server's answers, and records the calls of the core's callbacks.
  */
 #ifndef SUPPORT_CORE_PEER_H
 #define SUPPORT_CORE_PEER_H
@@ -40,16 +40,16 @@ struct peer {
     size_t replies_count;
     struct peer_watch *watches;
     size_t watches_count;
-    size_t logins;        /* tokens that were wanted */
-    char challenge[64];   /* what the newest is to answer; "" for none */
+    size_t logins;        /* tokens that the core asked for */
+    char challenge[64];   /* the newest challenge; "" for none */
     bool challenge_first; /* it begins an exchange */
-    int login_error;      /* what the core is answered */
-    struct buf sent;      /* taken from the core, from sent_at on not looked at yet */
+    int login_error;      /* the result that the core gets */
+    struct buf sent;      /* bytes of the core; those from sent_at on are unread */
     size_t sent_at;
 };
 
-/* One frame that the core sent. body: what follows the request header (for the connect request:
- * everything). */
+/* One frame that the core sent. body: the bytes after the request header (all bytes of a connect
+ * request). */
 struct peer_frame {
     int32_t xid;
     int32_t type;
@@ -63,7 +63,7 @@ struct core_options peer_options(const char *chroot);
 /* Closes the core, checks that every submitted request was answered once, and frees all. */
 void peer_finish(struct peer *p);
 
-/* Submits; id turns up in the log. */
+/* Submits an operation; id appears in the log. */
 int peer_submit(struct peer *p, const struct conclave_op *op, int id);
 
 /* The same; counted false: as recipes do. */
@@ -72,7 +72,7 @@ int peer_submit_as(struct peer *p, const struct conclave_op *op, int id, bool co
 /* Submits a read of the path with a watch that has the same id. */
 void peer_watch(struct peer *p, enum conclave_op_type type, const char *path, int id);
 
-/* Submits an addWatch; id turns up with its answer and its events. */
+/* Submits an addWatch; id appears with its answer and its events. */
 void peer_add_watch(struct peer *p, const char *path, enum conclave_watch_kind kind, int id);
 
 /* Takes back the watch with this id; false: there is none. */
@@ -82,10 +82,10 @@ bool peer_forget_watch(struct peer *p, const char *path, int id);
  * header. */
 bool peer_take(struct peer *p, struct peer_frame *ret, bool handshake);
 
-/* Takes a frame that must be there and be of this type. */
+/* Takes the next frame, which must be of this type. */
 struct peer_frame peer_expect(struct peer *p, int32_t type);
 
-/* Feeds raw bytes, in pieces of at most `piece` (0: all at once). */
+/* Gives the core raw bytes, in pieces of at most `piece` (0: all at once). */
 void peer_feed(struct peer *p, struct slice bytes, size_t piece);
 
 /* Appends frames of the server. */
@@ -94,23 +94,23 @@ void peer_put_reply(struct buf *b, int32_t xid, int64_t zxid, int32_t err, struc
 void peer_put_event(struct buf *b, int32_t type, const char *path);
 void peer_put_stat(struct buf *b, int64_t zxid);
 
-/* Builds and feeds them. */
+/* Build a frame and give it to the core. */
 void peer_reply(struct peer *p, int32_t xid, int64_t zxid, int32_t err, struct slice body);
 void peer_event(struct peer *p, int32_t type, const char *path);
 
 /* Answers the given frame with a stat, or an error. */
 void peer_answer_stat(struct peer *p, const struct peer_frame *f, int64_t zxid);
 
-/* Answers a frame of SASL; token NULL: with none. */
+/* Answers a SASL frame; token NULL: without a token. */
 void peer_answer_token(struct peer *p, const struct peer_frame *f, int32_t err, const char *token);
 
 /* Goes through the handshake: link up, connect request taken, accepted with this session. */
 void peer_connect(struct peer *p, int64_t session_id);
 
-/* Lets time pass and the core tick at each of its deadlines on the way. */
+/* Advances the clock and ticks the core at each deadline on the way. */
 void peer_advance_ms(struct peer *p, int64_t ms);
 
-/* The log entry of this id, which must be there once. */
+/* The log entry of this id; there must be exactly one. */
 const struct peer_reply *peer_reply_of(const struct peer *p, int id);
 
 /* Entries of this id. */

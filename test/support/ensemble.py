@@ -29,7 +29,7 @@ def four_letters(address, word, timeout=2.0):
 
 
 def mode_of(server):
-    """"leader", "follower", "observer", "standalone", or "" while it serves nobody."""
+    """"leader", "follower", "observer", "standalone", or "" while it does not serve."""
     for line in four_letters(server.address, b"srvr").splitlines():
         if line.startswith("Mode: "):
             return line[6:].strip()
@@ -99,7 +99,7 @@ class Ensemble:
         self.members = [kind(i + 1, lines, **more) for i in range(count)]
         for member, (quorum, election) in zip(self.members, peers):
             lines.append(f"server.{member.number}=127.0.0.1:{quorum}:{election};127.0.0.1:{member.port}")
-        if kind is ZooKeeperMember:  # its clientPort keys stand in the file already
+        if kind is ZooKeeperMember:  # the file contains its clientPort already
             lines[:] = [line.partition(";")[0] for line in lines]
 
     @property

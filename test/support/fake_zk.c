@@ -72,7 +72,7 @@ static void watch_add(struct conn *c, bool child, struct slice path)
     watch_put(c, child ? FAKE_WATCH_CHILD : FAKE_WATCH_DATA, path);
 }
 
-/* Whether a watch that stays is told of an event on path. */
+/* Whether a persistent watch gets an event on path. */
 static bool watch_stays(const struct fake_watch *w, int type, const char *path)
 {
     size_t len = strcmp(w->path, "/") == 0 ? 0 : strlen(w->path);
@@ -102,7 +102,7 @@ void fake_server_fire(struct fake_zk *zk, int type, const char *path)
     LIST_FOREACH (it, &zk->conns) {
         struct conn *c = CONTAINER_OF(it, struct conn, link);
         if (c->cut) {
-            continue; /* its watches go with the link */
+            continue; /* its watches end with the link */
         }
         bool data = watch_take(c, FAKE_WATCH_DATA, path);
         bool child = type == WIRE_EVENT_NODE_DELETED && watch_take(c, FAKE_WATCH_CHILD, path);
@@ -146,7 +146,7 @@ static void session_end(struct fake_zk *zk, struct fake_session *s)
                 (void)snprintf(path, sizeof path, "%s", n->path);
                 (void)fake_tree_delete(&zk->tree, slice_str(path), -1);
                 fake_server_fire(zk, WIRE_EVENT_NODE_DELETED, path);
-                again = true; /* the walk does not survive a deletion */
+                again = true; /* a deletion ends the walk */
                 break;
             }
         }
@@ -277,7 +277,7 @@ static int do_read(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_r
     return 0;
 }
 
-/* What a transaction changed: told when it is sure. */
+/* A change by a transaction: its events are sent after the commit. */
 struct change {
     int type;
     char path[512];
@@ -371,7 +371,7 @@ static void multi_result(struct buf *out, int32_t type, int error)
     wire_encode_multi_header(out, &header);
 }
 
-/* Results as if nothing had been done: before the culprit 0, behind it -2. */
+/* Results of a failed transaction: 0 before the failed part, -2 after it. */
 static void multi_failure(struct buf *out, int count, int culprit, int error)
 {
     buf_reset(out);
@@ -393,7 +393,7 @@ static int do_multi(struct fake_zk *zk, struct conn *c, struct wire_reader *r, s
     int count = 0;
     int culprit = -1;
     int error = 0;
-    fake_tree_copy(&before, &zk->tree); /* to go back to: the trees are small */
+    fake_tree_copy(&before, &zk->tree); /* for the rollback: the trees are small */
     while (wire_decode_multi_header(r, &header) == 0 && !header.done) {
         struct buf part;
         struct buf skipped;
@@ -464,7 +464,7 @@ static int do_set_watches(struct fake_zk *zk, struct conn *c, struct wire_reader
     return 0;
 }
 
-/* The lists of a setWatches, and those that stay behind them. */
+/* The lists of a setWatches, then those of persistent watches. */
 static int do_set_watches2(struct fake_zk *zk, struct conn *c, struct wire_reader *r)
 {
     struct wire_set_watches2 request;
@@ -591,7 +591,7 @@ static bool contains(struct slice s, const char *part)
     return s.data != NULL && memmem(s.data, s.len, part, strlen(part)) != NULL;
 }
 
-/* The hook that catches this request, taken out; false: none. */
+/* The hook that catches this request, removed from the list; false: none. */
 static bool hook_take(struct fake_zk *zk, const struct conn *c, int32_t op, struct slice rest,
                       struct fake_hook *ret)
 {
@@ -628,7 +628,7 @@ static void count(struct fake_zk *zk, const struct conn *c, int32_t op)
     }
 }
 
-/* Carries the request out and answers it. */
+/* Executes the request and answers it. */
 static void answer(struct fake_zk *zk, struct conn *c, const struct wire_request_header *header,
                    struct wire_reader *r, int forced)
 {
@@ -814,7 +814,7 @@ void fake_server_resume(struct fake_zk *zk, struct conn *c)
     consume(zk, c, &c->held);
 }
 
-/* What a hook on the way may have cut is not written any more: a lost answer is lost. */
+/* Writes nothing on links that a hook has cut: a lost answer stays lost. */
 static void sweep(struct fake_zk *zk)
 {
     LIST_FOREACH (it, &zk->conns) {
@@ -870,7 +870,7 @@ static void *run(void *arg)
             }
         }
         expire_due(zk);
-        sweep(zk); /* the only place where a link is freed: `owners` is done with */
+        sweep(zk); /* the only place that frees links: `owners` is not used after it */
     }
     (void)pthread_mutex_unlock(&zk->lock);
     return NULL;

@@ -1,4 +1,4 @@
-/* What a test commands and asks of the fake ZooKeeper. See fake_zk.h. */
+/* Commands and queries of a test to the fake ZooKeeper. See fake_zk.h. */
 #include "support/fake_zk_server.h"
 
 #include <stdio.h>
@@ -180,7 +180,7 @@ void fake_zk_reset(struct fake_zk *zk)
     leave(zk);
 }
 
-/* --- the tree, from outside ----------------------------------------------------------- */
+/* --- queries of the tree ----------------------------------------------------------- */
 
 static const struct fake_node *look(struct fake_zk *zk, const char *path)
 {

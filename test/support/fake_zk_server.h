@@ -1,7 +1,7 @@
 /*
- * The fake ZooKeeper's inside, shared by its two files: fake_zk.c (links, sessions, requests: the
- * thread that serves) and fake_zk_control.c (what a test commands and asks). All of it is guarded
- * by one lock. See fake_zk.h.
+ * The inside of the fake ZooKeeper, shared by its two files: fake_zk.c (links, sessions, requests: the
+ * serving thread) and fake_zk_control.c (commands and queries of tests). One lock guards all of
+ * it. See fake_zk.h.
  */
 #ifndef SUPPORT_FAKE_ZK_SERVER_H
 #define SUPPORT_FAKE_ZK_SERVER_H
@@ -59,7 +59,7 @@ struct endpoint {
     int32_t hold; /* op that is held, 0: none */
     bool frozen;
     bool read_only;
-    bool old;              /* knows no persistent watches */
+    bool old;              /* does not know persistent watches */
     struct fake_tree view; /* while frozen */
     size_t counts[FAKE_COUNTS + 2];
 };
@@ -81,12 +81,12 @@ struct fake_zk {
     size_t events;
 };
 
-/* Lock held for all of these. */
-void fake_server_wake(struct fake_zk *zk); /* held or not */
+/* Call these with the lock held. */
+void fake_server_wake(struct fake_zk *zk); /* with or without the lock */
 void fake_server_fire(struct fake_zk *zk, int type, const char *path);
 void fake_server_expire(struct fake_zk *zk, struct fake_session *s);
 void fake_server_thaw(struct endpoint *ep);
-/* Serves what was held back on a link. */
+/* Serves the held requests of a link. */
 void fake_server_resume(struct fake_zk *zk, struct conn *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* The tree of the fake ZooKeeper: nodes, sequence numbers, transactions by copy. See
+/* The tree of the fake ZooKeeper: nodes, sequence numbers, transactions by copying the tree. See
  * fake_zk.h. */
 #ifndef SUPPORT_FAKE_ZK_TREE_H
 #define SUPPORT_FAKE_ZK_TREE_H
@@ -28,7 +28,7 @@ void fake_tree_copy(struct fake_tree *to, const struct fake_tree *from);
 struct fake_node *fake_tree_find(const struct fake_tree *t, struct slice path);
 struct fake_node *fake_tree_parent(const struct fake_tree *t, struct slice path);
 
-/* 0 or a wire error. path: as asked for; ret_node: what was made. */
+/* 0 or a wire error. path: the requested one; ret_node: the new node. */
 int fake_tree_create(struct fake_tree *t, struct slice path, struct slice data, int32_t flags,
                      int64_t owner, struct fake_node **ret_node);
 int fake_tree_delete(struct fake_tree *t, struct slice path, int32_t version);

@@ -27,7 +27,7 @@ enum {
     DOWN = 1,
 };
 
-/* Bytes on their way, to be sent at due_ms. */
+/* Bytes to be sent at due_ms. */
 struct chunk {
     struct chunk *next;
     int64_t due_ms;
@@ -52,7 +52,7 @@ struct link {
     bool used;
 };
 
-/* A count down to a fault; 0: none. */
+/* Countdowns to faults; 0: none. */
 struct faults {
     uint64_t cut_bytes;
     uint64_t cut_frames;
@@ -137,7 +137,7 @@ static bool frame_count(struct stream *s, uint8_t byte)
     return s->body_left == 0;
 }
 
-/* How many of the bytes pass before a fault strikes; *cut when one does. */
+/* How many of the bytes pass before a fault; *cut: there is one. */
 static size_t filter(struct fault_proxy *p, int dir, struct stream *s, const uint8_t *bytes,
                      size_t len, bool *cut)
 {
@@ -202,7 +202,7 @@ static void stream_read(struct fault_proxy *p, struct link *l, int dir)
     s->ended = s->ended || cut;
 }
 
-/* Sends what is due. false: the connection is over. */
+/* Sends the due bytes. false: the connection has ended. */
 static bool stream_write(struct link *l, int dir, int64_t now)
 {
     struct stream *s = &l->streams[dir];
@@ -369,7 +369,7 @@ static int prepare(const struct fault_proxy *p, struct pollfd *fds, int64_t now)
                 continue;
             }
             bool read = !p->held[dir] && !l->streams[dir].ended;
-            const struct chunk *out = l->streams[!dir].first; /* what goes to this end */
+            const struct chunk *out = l->streams[!dir].first; /* bytes for this end */
             bool write = out != NULL && out->due_ms <= now && !p->held[!dir];
             fd->events = (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0));
             fd->fd = fd->events != 0 ? fd->fd : -1;

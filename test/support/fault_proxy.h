@@ -1,21 +1,21 @@
 /*
  * A TCP proxy on loopback that breaks connections on command: between a client and a ZooKeeper
- * server whose traffic is frames behind a 4-byte length, both ways. Runs as a thread of a C test;
- * fault_proxy_main.c makes a program of it.
+ * server, whose traffic is frames with a 4-byte length before each. Runs as a thread of a C test;
+ * fault_proxy_main.c is the same as a program.
  *
  * Commands, one line each ("up": client to server, "down": server to client; counts begin when the
- * command is given and hold for all connections together; each happens once):
- *   pass                  forget all faults; what was held goes on
- *   hold up|down|both     a black hole: nothing is forwarded any more, connections stay
- *   delay MS              everything is forwarded that much later
+ * command is given and cover all connections together; each fault happens once):
+ *   pass                  forget all faults; held bytes are forwarded
+ *   hold up|down|both     a black hole: forward nothing, keep the connections
+ *   delay MS              forward everything with this delay
  *   cut                   close all connections now
- *   cut-at DIR BYTES      close the connection after so many more bytes
+ *   cut-at DIR BYTES      close the connection after this number of bytes
  *   cut-frame DIR N       close the connection after the Nth frame
- *   swallow DIR N         throw away the Nth frame and close the connection
+ *   swallow DIR N         drop the Nth frame and close the connection
  *   refuse, accept        do not listen; listen again
  *   server PORT           where new connections go
  *   stats                 answers "connections=N open=N up=BYTES down=BYTES frames-up=N frames-down=N"
- * Each is answered by one line: "ok", the stats, or "error: ...".
+ * The answer is one line: "ok", the stats, or "error: ...".
  */
 #ifndef SUPPORT_FAULT_PROXY_H
 #define SUPPORT_FAULT_PROXY_H
@@ -34,7 +34,7 @@ struct fault_proxy *fault_proxy_start_to(uint16_t listen_port, const char *addre
 
 uint16_t fault_proxy_port(const struct fault_proxy *p);
 
-/* Gives a command (printf form) and waits until it is in force; asserts that it is answered
+/* Gives a command (printf form) and waits until it is in effect; asserts that the answer is
  * "ok". */
 void fault_proxy_do(struct fault_proxy *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

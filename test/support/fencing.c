@@ -36,7 +36,7 @@ int fencing_teardown(void **state)
     return world_teardown(&world);
 }
 
-/* The error of the part that failed, which stands between zeros and "not tried". */
+/* The error of the part that failed, found after the zeros and before "not tried". */
 static int32_t multi_error(const struct effects *e)
 {
     struct wire_reader r = wire_reader_make(buf_slice(&e->reply));

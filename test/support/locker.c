@@ -11,7 +11,7 @@ static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms,
     bool held = conclave_lock_is_held(lock);
     (void)pthread_mutex_lock(&l->mutex);
     told(l);
-    l->after_end = l->after_end || held; /* it is false before anybody is told */
+    l->after_end = l->after_end || held; /* held is false before the callbacks run */
     l->lost++;
     l->lost_why = why;
     l->stop_within_ms = stop_within_ms;

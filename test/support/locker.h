@@ -1,7 +1,7 @@
 /*
- * A client with one lock, and a record of what its callbacks were told; what the tests of locks
- * and semaphores share beside candidate.h. Turns are written down: two that overlap, or whose
- * tokens do not grow, are what must never be.
+ * A client with one lock, and a record of its callbacks' calls; shared by the tests of locks
+ * and semaphores, in addition to candidate.h. The record lists the turns: two of them must not
+ * overlap, and their tokens must grow.
  */
 #ifndef SUPPORT_LOCKER_H
 #define SUPPORT_LOCKER_H
@@ -21,9 +21,9 @@ struct locker {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     struct conclave_lock *lock;
-    bool shares; /* client and recipes are another's */
+    bool shares; /* client and recipes belong to another locker */
 
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     int lost;
     int lost_why;
     int64_t stop_within_ms;
@@ -65,19 +65,19 @@ int locker_get(struct locker *l, const int *field);
 #define ANSWERS(l) locker_get((l), &(l)->answers)
 #define HELD(l) conclave_lock_is_held((l)->lock)
 
-/* Asks without waiting, owner 1, and lets go. */
+/* Acquires without waiting, as owner 1, and releases. */
 void locker_ask(struct locker *l, int64_t timeout_ms);
 void locker_let_go(struct locker *l);
 
 /* Its node's path; false: it has none. */
 bool locker_node(struct locker *l, char *buf, size_t len);
 int64_t locker_session(struct locker *l);
-bool locker_suspended(struct locker *l); /* its link is lost, and it knows */
+bool locker_suspended(struct locker *l); /* it has noticed that its link is lost */
 
-/* Waits until its node stands and its requests are done. */
+/* Waits until its node exists and no request is pending. */
 void locker_settled(struct locker *l);
 
-/* Waits until nobody has a node under the path any more. */
+/* Waits until the path has no children. */
 void all_gone(struct fake_zk *zk, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Gives a log the turns that its owner owes it (replication/replication_uv.h), where nothing else runs on the loop:
- * one before each time that the loop waits, until the log is closed.
+ * Calls a log's turn function (replication/replication_uv.h) on behalf of its owner, when nothing else runs on the
+ * loop: once before each wait of the loop, until the log is closed.
  */
 #ifndef SUPPORT_LOG_TURNS_H
 #define SUPPORT_LOG_TURNS_H
@@ -20,7 +20,7 @@ static inline void log_turns_on_prepare(uv_prepare_t *prepare)
     replication_loop_turn(t->log);
 }
 
-/* The handle does not keep the loop alive: the log does. */
+/* The log keeps the loop alive, not this handle. */
 static inline void log_turns_start(struct log_turns *t, uv_loop_t *loop,
                                    struct replication_loop *log)
 {
@@ -33,7 +33,7 @@ static inline void log_turns_start(struct log_turns *t, uv_loop_t *loop,
     uv_unref((uv_handle_t *)&t->prepare);
 }
 
-/* From the callback of replication_loop_close; t stays until the loop has run. */
+/* Call it in the callback of replication_loop_close; keep t until the loop has run. */
 static inline void log_turns_stop(struct log_turns *t)
 {
     uv_close((uv_handle_t *)&t->prepare, NULL);

@@ -1,4 +1,4 @@
-"""Three servers as one, of which somebody restarts one at a time: with the interface of one server.
+"""Three servers with the interface of one; a nemesis restarts one of them at a time.
 
 Promise: `host` names all members, `restart` ends all of them and starts them again; between two restarts of the nemesis
 all members serve again, and none is under way while it is held (`with server.calm():`).
@@ -66,7 +66,7 @@ class RestartedEnsemble:
 
     @contextlib.contextmanager
     def calm(self):
-        """Nobody is restarted meanwhile but by who asked for this; all members serve at first."""
+        """Pauses the nemesis: only the caller restarts members; at the start all members serve."""
         with self.nemesis.hands:
             self.ensemble.wait_leader()
             yield

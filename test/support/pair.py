@@ -2,7 +2,7 @@
 
 Promise: a case is a function `case(server)` that may fail by an exception on either server, and whose return value
 must be the same on both. The last line counts the cases as tools/run-tests wants it.
-Limits: a case that runs at once on both is on a thread of its own for each.
+Limits: a case that runs on both servers at the same time uses one thread for each.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def clear(server):
 
 
 def attempt_all(case, servers, at_once):
-    """What attempt gives for each server, one after the other or at once."""
+    """The results of attempt for each server, called in turn or at the same time."""
     if not at_once:
         return [attempt(case, server) for server in servers]
     results = {}
@@ -77,7 +77,7 @@ def run_case(case, servers, at_once=False, attempts=attempt_all):
     """Whether the case passed; says what was wrong.
 
     A case that fails on Apache ZooKeeper, the first of the servers, is tried once more: its clients and servers have
-    races of their own (Curator's TreeCache may miss a change after expiry). What fails on ours alone is not.
+    races in them (Curator's TreeCache may miss a change after expiry). A case that fails on ours only is not accepted.
     """
     began = time.monotonic()
     results = attempts(case, servers, at_once)

@@ -19,7 +19,7 @@ static void on_link(void *ctx, uint64_t id, bool up)
 {
     struct replica *n = ctx;
     assert_true(id < NODE_PEERS);
-    assert_int_equal(n->links[id], !up); /* never told twice */
+    assert_int_equal(n->links[id], !up); /* never reported twice */
     n->links[id] = up;
     n->ups[id] += up;
     n->sent[id] = n->next[id] = 0;

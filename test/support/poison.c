@@ -1,5 +1,5 @@
-/* Stands before state_apply in a server of the tests: a setData with these bytes ends the process while it is applied, as
- * a fault of the server would. */
+/* Replaces state_apply in a server of the tests: a setData with these bytes ends the process when it is applied, like a
+ * bug of the server. */
 #include "state/state.h"
 
 #include <stdlib.h>

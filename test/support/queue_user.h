@@ -1,4 +1,4 @@
-/* What the tests of the queue share: a client with one queue handle, and short ways to put, take
+/* Shared parts of the queue's tests: a client with one queue handle, and short functions to put, take
  * and look at the tree. */
 #ifndef SUPPORT_QUEUE_USER_H
 #define SUPPORT_QUEUE_USER_H
@@ -15,15 +15,15 @@
 struct queue_user {
     struct candidate link; /* client and runtime; no election */
     struct conclave_queue *queue;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     int lost;
     int closed;
-    _Atomic int64_t size; /* last told, -1: none */
-    int sizes;            /* how often */
+    _Atomic int64_t size; /* last reported, -1: none */
+    int sizes;            /* number of reports */
     unsigned after_end;
 };
 
-/* Nodes that last, so that the first write is the put's. */
+/* Makes the permanent nodes, so that the first write is that of the put. */
 void queue_make(struct fake_zk *zk);
 
 struct conclave_queue_options queue_options(void);
@@ -33,7 +33,7 @@ void queue_user_open(struct queue_user *u, struct fake_zk *zk, int endpoint,
                      const struct conclave_queue_options *options);
 void queue_user_open_for(struct queue_user *u, struct fake_zk *zk, int endpoint,
                          const struct conclave_queue_options *options, int64_t session_ms);
-/* Another handle on the same client; its link is not to be finished. */
+/* Another handle on the same client; do not finish its link. */
 void queue_user_share(struct queue_user *u, const struct queue_user *with,
                       const struct conclave_queue_options *options);
 void queue_user_close(struct queue_user *u); /* the handle */
@@ -43,7 +43,7 @@ int queue_user_get(struct queue_user *u, const int *field);
 
 void put_text(struct queue_user *u, int priority, const char *text);
 struct conclave_item *take_one(struct queue_user *u);
-/* Takes, checks the text, acknowledges. */
+/* Takes an item, checks its text, acknowledges it. */
 void take_text(struct queue_user *u, const char *text);
 bool item_is(const struct conclave_item *item, const char *text);
 size_t items_in(struct fake_zk *zk, const char *path);

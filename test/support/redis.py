@@ -1,8 +1,8 @@
-"""Real Redis servers for tests: each a process with a port and a folder of its own; and a small client for them.
+"""Real Redis servers for tests, each a process with its port and folder, and a small client for them.
 
-Promise: as test/support/server.py; a server starts as what it is told to be (a replica of another from its first moment
+Promise: as test/support/server.py; a server starts in the requested role (a replica of another from its first moment
 on if wanted); `restart` keeps its data, `restart_empty` does not; `freeze` and `thaw` are SIGSTOP and SIGCONT. The client
-speaks RESP2 over TCP or TLS and raises Refused for an error's answer, OSError for a link that is lost.
+speaks RESP2 over TCP or TLS and raises Refused for an error reply, OSError for a lost link.
 Limits: needs the program redis-server of Debian's package redis-tools, 6.2 or later; loopback unless a member of a network
 that can be split says otherwise.
 """
@@ -174,7 +174,7 @@ class RedisServer(Server):
         return Client(self.address, timeout_s, self.tls(), self.user, self.password)
 
     def call(self, *words, timeout_s=2.0):
-        """One command on a connection of its own."""
+        """One command on a separate connection."""
         with self.client(timeout_s) as link:
             return link.call(*words)
 
@@ -203,7 +203,7 @@ class RedisServer(Server):
         self.fail("does not answer")
 
     def wait_synced(self, seconds=READY_S):
-        """A replica's link to its master stands and its first copy is complete."""
+        """A replica's link to its master is up and its first copy is complete."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -232,11 +232,11 @@ class RedisServer(Server):
 
     def _end(self, number):
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)  # one that stands still takes no SIGTERM
+            self.process.send_signal(signal.SIGCONT)  # a stopped process does not handle SIGTERM
         return super()._end(number)
 
     def kill(self):
-        """kill -9, also of one that stands still."""
+        """kill -9, also of a stopped process."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         return super()._end(signal.SIGKILL)

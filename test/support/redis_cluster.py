@@ -1,7 +1,7 @@
-"""A set of Redis servers with the managers that look after it, its writers, and what its znodes say.
+"""A set of Redis servers with its managers, its writers, and the contents of its znodes.
 
-Promise: every process is one of ours, ended by its id when the cluster is closed; what managers say is kept line by
-line, what writers note is read back as numbers. `Watcher` has seen every version of a node that stood for longer than
+Promise: closing the cluster ends all its processes by their ids; the output of managers is kept line by
+line, the records of writers are read as numbers. `Watcher` sees every version of a node that lasts longer than
 a round trip.
 Limits: one ensemble server for many clusters, which differ by their names; managers, writers and servers may be put into
 network namespaces (test/support/split_net.py).
@@ -122,7 +122,7 @@ class Watcher:
 
 
 class Process:
-    """A program of ours whose output is kept line by line; ended with the test program."""
+    """A program whose output is kept line by line; it ends with the test program."""
 
     def __init__(self, words, environment=None, holder=None):
         self.folder = None
@@ -161,7 +161,7 @@ class Process:
         return self.process.poll() is None
 
     def stopped(self):
-        """It stands still (SIGSTOP)."""
+        """Stops it (SIGSTOP)."""
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0] == "T"
 
@@ -169,7 +169,7 @@ class Process:
         self.process.send_signal(number)
 
     def end(self, number=signal.SIGTERM, seconds=20):
-        """Ends it; the exit code. What it wrote can still be read."""
+        """Ends it and returns the exit code. Its output can still be read."""
         LIVE.discard(self)
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -234,14 +234,14 @@ class Writer(Process):
         return [(int(r[1]), int(r[2]), int(r[3]), r[4], int(r[5]), int(r[6])) for r in rows if r[0] == "ack"]
 
     def wait_acks(self, more=20, seconds=WAIT_S, by=None):
-        """Until so many more writes were acknowledged (by this address)."""
+        """Waits until this number of further writes is acknowledged (by this address)."""
         before = len(self.acks())
         eventually(lambda: f"{self.tag} does not write{f' to {by}' if by else ''}\n{self.tail(1500)}",
                    lambda: len([a for a in self.acks()[before:] if by is None or a[3] == by]) >= more, seconds)
 
 
 def overlaps(writers):
-    """Writes of an epoch that were sent after a write of a later epoch had been acknowledged: nobody may have done so."""
+    """Writes of an epoch that were sent after a write of a later epoch was acknowledged: there must be none."""
     acks = [ack for writer in writers for ack in writer.acks()]
     first_acked = {}
     for ack in acks:
@@ -368,7 +368,7 @@ class Cluster:
         return found
 
     def told(self):
-        """What everything says, for a failure's message."""
+        """The output of all processes, for the message of a failure."""
         managers = "\n".join(f"== {m.id} {'' if m.alive() else 'dead'}\n{m.tail(2500)}" for m in self.managers)
         return f"current {self.current()}\nplan {self.plan()}\nroles {[n.role() for n in self.nodes]}\n{managers}"
 
@@ -377,7 +377,7 @@ class Cluster:
                           lambda: (lambda c: c if c.get("state") == state else None)(self.current()), seconds)
 
     def wait_master(self, but=None, node=None, seconds=WAIT_S):
-        """Until the record names another master than `but` (or this node) as one that serves; the node."""
+        """Waits until the record names a serving master other than `but` (or this node); returns the node."""
         def named():
             current = self.current()
             if current.get("state") not in ("ok", "degraded") or not current.get("master"):

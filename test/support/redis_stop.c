@@ -1,11 +1,11 @@
 /*
- * Stands before the planner in a `conclave redis-failover` of the tests, and stops the leading manager at one step of a
- * fail-over. CONCLAVE_TEST_REDIS_STOP_AT=STEP:HOW, once:
+ * Replaces the planner in a `conclave redis-failover` of the tests, and stops the leading manager at one step of a
+ * fail-over, once: CONCLAVE_TEST_REDIS_STOP_AT=STEP:HOW
  *
- *     exit        the process is killed before the step is carried out
- *     exit-after  it is killed after that, before anything of it is noted
- *     stop        it is stopped (SIGSTOP) before the step is carried out
- *     drop-lease  it gives up its lead before the step is carried out
+ *     exit        the process is killed before it executes the step
+ *     exit-after  the process is killed after the step, before it records anything of it
+ *     stop        the process is stopped (SIGSTOP) before it executes the step
+ *     drop-lease  the manager gives up its lead before it executes the step
  */
 #include "redis/planner/planner.h"
 
@@ -30,18 +30,19 @@ void __real_redis_steps_done(struct redis_memory *memory, const struct redis_act
 void __wrap_redis_steps_done(struct redis_memory *memory, const struct redis_action *action,
                              const struct redis_outcome *outcome, int64_t now_ms);
 
-/* The manager's: it asks whether it leads before each decision. */
+/* The manager's election: before each decision the manager checks that it leads. */
 static struct conclave_election *redis_stop_election;
 
 static void redis_stop_refuse(const char *text)
 {
-    fprintf(stderr,
-            "CONCLAVE_TEST_REDIS_STOP_AT wants STEP:exit|exit-after|stop|drop-lease, not \"%s\"\n",
-            text);
+    fprintf(
+        stderr,
+        "CONCLAVE_TEST_REDIS_STOP_AT must be STEP:exit|exit-after|stop|drop-lease, not \"%s\"\n",
+        text);
     exit(64);
 }
 
-/* Whether the process is to stop in this way at this step. True once. */
+/* Whether the process must stop in this way at this step. True once. */
 static bool redis_stop_takes(const char *step, const char *how)
 {
     static bool over;
@@ -55,7 +56,7 @@ static bool redis_stop_takes(const char *step, const char *how)
     return true;
 }
 
-/* A text that names no step would stop nothing, and the test would pass. */
+/* With a wrong name of a step nothing would stop, and the test would pass. */
 static void redis_stop_check(void)
 {
     static const char *const HOW[] = {":exit", ":exit-after", ":stop", ":drop-lease"};
@@ -92,7 +93,7 @@ void __wrap_redis_steps_next(const struct redis_situation *now, struct redis_mem
         raise(SIGSTOP);
     } else if (redis_stop_takes(ret->step, "drop-lease")) {
         if (conclave_election_resign(redis_stop_election, true) != 0) {
-            abort(); /* it is open */
+            abort(); /* the election is open */
         }
         *ret = (struct redis_action){.kind = REDIS_ACTION_WAIT,
                                      .u.until_ms = now->now_ms + REDIS_STOP_PAUSE_MS};

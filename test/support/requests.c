@@ -110,7 +110,7 @@ struct slice make_set_acl(struct maker *m, const char *path, int32_t version)
     return made(m);
 }
 
-/* getACL and sync have no watch flag: they do not read so far. */
+/* getACL and sync have no watch flag: their records end after the path. */
 struct slice make_read(struct maker *m, const char *path, bool watch)
 {
     buf_reset(&m->body);

@@ -1,4 +1,4 @@
-"""What the servers of the tests have in common: a process with a port and a data folder of its own.
+"""The common base of the tests' servers: a process with its own port and data folder.
 
 Promise: start waits until the server answers; stop, kill and the end of the test program end it by its process id
 and remove its folder. `restart` keeps data and port.

@@ -207,7 +207,7 @@ bool guest_next_raw(struct guest *p, struct slice *ret)
 {
     int32_t len;
     if (p->out_at >= p->out.len) {
-        return false; /* there may be no bytes at all */
+        return false; /* the buffer may be empty */
     }
     struct slice rest = slice_make(p->out.data + p->out_at, p->out.len - p->out_at);
     if (wire_frame_cut(rest, INT32_MAX, ret, &len) != 1) {

@@ -1,11 +1,11 @@
-"""A network that can be split: each member in a network namespace of its own, all of them and the test program on a
-switch in user space that forwards or drops each packet by who sent it to whom.
+"""A network that can be split: each member has its network namespace; all of them and the test program are on a
+switch in user space that forwards or drops each packet by its source and destination.
 
-Promise: cuts are silent (no reset, no end of stream), one-way if wanted, and packets can be lost at a rate; members
-are reached by the test program whatever the cuts between them, unless it is cut off itself. All of it ends with the
+Promise: cuts are silent (no reset, no end of stream), one-way if wanted, and packets can be lost at a rate; the
+test program reaches the members despite the cuts between them, unless it is cut off itself. The network ends with the
 test program.
 Limits: IPv4; no root needed where user namespaces are allowed; `enter_own_network` restarts the program in a
-namespace of its own, so it comes first in main.
+new namespace, so call it first in main.
 """
 
 import atexit
@@ -37,7 +37,7 @@ def host_of(node):
 
 
 def enter_own_network():
-    """Restarts this program in a network namespace of its own; in it, or when that cannot be: why not, else None."""
+    """Restarts this program in a new network namespace. Returns None there, or why that is impossible."""
     if os.environ.get(MARK):
         return None
     words = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
@@ -61,7 +61,7 @@ def _open_tun():
 
 
 def forward(tuns, control):
-    """The switch: a loop in a process of its own. A line of control is the rate of loss and then a row of 0 and 1 for
+    """The switch: a loop in a separate process. A line of control is the rate of loss and then a row of 0 and 1 for
     each sender."""
     places = {int(host_of(node).rpartition(".")[2]): node for node in tuns}
     node_of = {fd: node for node, fd in tuns.items()}
@@ -172,7 +172,7 @@ class SplitNet:
 
 
 class SplitMember(ConclaveMember):
-    """A member in a namespace of its own."""
+    """A member in its own namespace."""
 
     net = None
     secret = ""

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 struct starve {
-    atomic_long to_go; /* until one fails; negative: none, or it has */
+    atomic_long to_go; /* allocations until one fails; negative: none will fail */
     atomic_bool armed;
     atomic_long live;
 };
@@ -28,9 +28,9 @@ void *BELOW(calloc)(size_t count, size_t size);
 void *BELOW(realloc)(void *block, size_t size);
 void BELOW(free)(void *block);
 
-/* --- who owns which block ----------------------------------------------------------------------
+/* --- which counter a block belongs to ----------------------------------------------------------------------
  *
- * Freed by another thread than allocated, a block still counts for who allocated it. */
+ * A block counts for the thread that allocated it, whichever thread frees it. */
 
 enum { SHARDS = 256, SHARD_MAX = 2048 };
 
@@ -45,7 +45,7 @@ struct shard {
 };
 
 static struct shard shards[SHARDS];
-static atomic_bool any; /* a counter was made: there may be blocks to look for */
+static atomic_bool any; /* a counter exists: blocks may belong to it */
 
 static struct shard *shard_lock(const void *block)
 {
@@ -75,7 +75,7 @@ static void own(void *block, struct starve *owner, void *place)
     atomic_fetch_add(&owner->live, 1);
 }
 
-/* Before the block is given back: after that it may be somebody else's. */
+/* Call it before the block is freed: then another thread can get the block. */
 static struct starve *disown(const void *block)
 {
     struct starve *owner = NULL;
@@ -101,19 +101,19 @@ static bool refuse(void)
     bool refused =
         mine != NULL && atomic_load(&mine->armed) && atomic_fetch_sub(&mine->to_go, 1) == 0;
     if (refused) {
-        if (getenv("CONCLAVE_ALLOCATION") != NULL) { /* one is looked at */
+        if (getenv("CONCLAVE_ALLOCATION") != NULL) { /* a person searches for this allocation */
             struct starve *counter = mine;
             void *frames[32];
             mine = NULL;
             backtrace_symbols_fd(frames, backtrace(frames, 32), 2);
             mine = counter;
         }
-        errno = ENOMEM; /* the C library insists */
+        errno = ENOMEM; /* as the C library's functions do */
     }
     return refused;
 }
 
-/* --- in place of the C library's: visible, so that its own functions come here, too ------------- */
+/* --- in place of the C library's: visible, so that its functions call these, too ------------- */
 
 #pragma GCC visibility push(default)
 
@@ -176,7 +176,7 @@ static void *started(void *arg)
     return start.fn(start.arg);
 }
 
-/* What a thread needs for itself is kept by the C library for the next one: it does not count. */
+/* The C library keeps a thread's stack and control block for the next thread: they do not count. */
 int pthread_create(pthread_t *restrict ret, const pthread_attr_t *restrict attr,
                    void *(*fn)(void *), void *restrict arg)
 {

@@ -48,7 +48,7 @@ static void play(struct starving *s, starving_scene scene, long n)
     }
 }
 
-/* With the nth allocation failing. Whether one failed. */
+/* Runs the scene with the nth allocation failing. Returns whether one failed. */
 static bool run_once(struct starving *s, struct sweep *sweep, long n)
 {
     struct starve *memory = s->memory;
@@ -74,11 +74,11 @@ static bool run_once(struct starving *s, struct sweep *sweep, long n)
     }
     starve_leave();
     if (s->wrong != NULL) {
-        return false; /* what still runs may use it */
+        return false; /* running threads may use it */
     }
     disconnect(s->rival_client, s->rival);
     fake_zk_stop(s->zk);
-    /* A detached thread frees its part a moment after it has let go of the handle. */
+    /* A detached thread frees its memory shortly after it has released the handle. */
     AWAIT(s, n < 0 || starve_live(memory) <= before, "leaked");
     if (s->wrong != NULL) {
         starve_print_live(memory);
@@ -86,7 +86,7 @@ static bool run_once(struct starving *s, struct sweep *sweep, long n)
     return failed;
 }
 
-/* Takes numbers until one is beyond the last allocation. */
+/* Runs the scene with growing n until n is beyond the last allocation. */
 static void *worker(void *arg)
 {
     struct sweep *sweep = arg;
@@ -96,7 +96,7 @@ static void *worker(void *arg)
         free(s);
         return NULL;
     }
-    (void)run_once(s, sweep, -1); /* what libraries keep for good is allocated now */
+    (void)run_once(s, sweep, -1); /* libraries allocate their permanent memory now */
     if (s->wrong != NULL) {
         print_error("no allocation failed: %s\n", s->wrong);
     }
@@ -111,7 +111,7 @@ static void *worker(void *arg)
     }
     if (s->wrong != NULL) {
         atomic_fetch_add(&sweep->wrong, 1);
-        return s; /* what still runs may use it */
+        return s; /* running threads may use it */
     }
     starve_destroy(s->memory);
     free(s);

@@ -1,9 +1,9 @@
 /*
- * Every allocation of a recipe fails once, in turn: a scene (a function that opens a handle, uses all
- * that it offers, and closes it) is played again and again, each time with a later allocation
- * failing, in the program's thread, the client's or one of the recipe's own. Each time every call of
- * the scene succeeds, at the second attempt if the first gave CONCLAVE_ENOMEM, or the handle ends
- * and all of it succeeds with another one; no ephemeral node is left; all is freed.
+ * Fails each allocation of a recipe once: a scene (a function that opens a handle, uses all its
+ * functions and closes it) runs again and again, each time with a later allocation
+ * failing, in the program's thread, the client's or one of the recipe's. Each time every call of
+ * the scene must succeed, at the second attempt if the first gave CONCLAVE_ENOMEM; or the handle ends
+ * and all calls succeed with another handle. No ephemeral node may be left, and all memory must be freed.
  */
 #ifndef SUPPORT_STARVING_H
 #define SUPPORT_STARVING_H
@@ -16,20 +16,20 @@ struct starving {
     struct fake_zk *zk;
     struct conclave_client *client; /* on endpoint 0 */
     struct conclave_recipes *recipes;
-    struct conclave_client *rival_client; /* on endpoint 1, with all the memory it wants */
+    struct conclave_client *rival_client; /* on endpoint 1, without failing allocations */
     struct conclave_recipes *rival;
     const char *wrong; /* NULL: all was right */
     _Atomic int told;  /* for the scene's callbacks; 0 at its start */
     _Atomic int told_closed;
 };
 
-/* 0; or CONCLAVE_ENOMEM when it has to be played again. Everything is closed then, too. */
+/* 0; or CONCLAVE_ENOMEM: run the scene again. It has closed everything in both cases. */
 typedef int (*starving_scene)(struct starving *s);
 
-/* rival: s->rival is there. */
+/* rival: the scene uses s->rival. */
 void starving_sweep(starving_scene scene, bool rival, long at_least);
 
-/* A call that may find no memory once. */
+/* A call that may fail once for lack of memory. */
 #define TWICE(error, call)                                                                         \
     do {                                                                                           \
         (error) = (call);                                                                          \
@@ -38,7 +38,7 @@ void starving_sweep(starving_scene scene, bool rival, long at_least);
         }                                                                                          \
     } while (0)
 
-/* What is right if a call succeeded; returns for good with what is wrong. */
+/* A check after a successful call; ends the scene with the text of the fault. */
 #define MUST(s, error, what)                                                                       \
     do {                                                                                           \
         if ((error) != 0 && (error) != CONCLAVE_ENOMEM && (s)->wrong == NULL) {                    \
@@ -54,7 +54,7 @@ void starving_sweep(starving_scene scene, bool rival, long at_least);
         }                                                                                          \
     } while (0)
 
-/* Runs something with all the memory it wants. */
+/* Runs a statement without failing allocations. */
 #define FED(s, statement)                                                                          \
     do {                                                                                           \
         starve_leave();                                                                            \
@@ -62,7 +62,7 @@ void starving_sweep(starving_scene scene, bool rival, long at_least);
         starve_enter((s)->memory);                                                                 \
     } while (0)
 
-/* Waits for it. */
+/* Waits until a condition is true. */
 #define AWAIT(s, condition, what)                                                                  \
     do {                                                                                           \
         int64_t end_ = now_ns() + (int64_t)PATIENCE_MS * 1000000;                                  \

@@ -1,4 +1,4 @@
-/* A state with session 1 and what is needed to talk to it, for the unit tests of the state room. */
+/* A state with session 1 and buffers for requests and replies, for the unit tests of the state room. */
 #ifndef SUPPORT_WORLD_H
 #define SUPPORT_WORLD_H
 
@@ -9,7 +9,7 @@ struct world {
     struct effects e;
     struct maker m;
     struct buf out;           /* reply of the last read */
-    struct state_watch watch; /* that it asked for */
+    struct state_watch watch; /* requested by the last read */
 };
 
 /* For cmocka_unit_test_setup_teardown: *state becomes a struct world. */
@@ -27,7 +27,7 @@ int32_t world_set_acl(struct world *w, const char *path, int32_t version);
 /* A read with a watch; the reply is in w->out. */
 int world_read(struct world *w, int32_t type, const char *path);
 
-/* The stat of a node that is there. */
+/* The stat of an existing node. */
 struct wire_stat world_stat(struct world *w, const char *path);
 
 /* Events of the last write as "1 /a,4 /". Static. */

@@ -1,8 +1,8 @@
-"""ZooKeeper's wire protocol, raw: what a test needs to say exactly which bytes it sends and which it gets.
+"""ZooKeeper's wire protocol, raw: a test chooses exactly the bytes that it sends, and sees the bytes that it gets.
 
 Promise: one request is one `Request` (operation number and body); `Connection` sends them and reads replies and
-watch events in the order in which they stand on the wire; `decode_reply` gives a reply's fields and whatever bytes
-stand behind them. Nothing is retried, nothing is sent by itself: no pings, no reconnect.
+watch events in the order of the wire; `decode_reply` gives a reply's fields and any bytes
+after them. Nothing is retried or sent automatically: no pings, no reconnect.
 Limits: blocking sockets, one thread per connection; no TLS, no SASL exchange.
 Source of the numbers: ZooDefs.java and zookeeper.jute of Apache ZooKeeper 3.9.
 """

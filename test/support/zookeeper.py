@@ -3,7 +3,7 @@
 Promise: as test/support/server.py. Durable as it comes from Debian (forceSync on), JVM flags untouched. `VERSION` is
 the version that runs: 3.8.0 on Debian 12, 3.9.3 on Debian 13. CONCLAVE_TEST_ZOOKEEPER names the root folder of another
 Debian, whose ZooKeeper then runs on this machine's Java: so one machine can compare with both versions.
-Limits: needs Debian's packages zookeeper and a Java runtime; `why_missing()` says what is not there.
+Limits: needs Debian's packages zookeeper and a Java runtime; `why_missing()` names what is missing.
 """
 
 import os
@@ -22,7 +22,7 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_MAIN = "org.apache.zookeeper.ZooKeeperMain"
 LOGGER = f"{FOLDER}/slf4j-simple.jar"  # writes to stderr; Debian's ZooKeeper brings none
 
-# What the AdminServer needs beside; Debian's ZooKeeper does not bring it.
+# Libraries that the AdminServer needs; Debian's ZooKeeper does not contain them.
 ADMIN_JARS = [f"{FOLDER}/{name}.jar" for name in (
     "servlet-api", "jetty9-server", "jetty9-servlet", "jetty9-http", "jetty9-io", "jetty9-util", "jetty9-util-ajax",
     "jetty9-security", "jackson-core", "jackson-databind", "jackson-annotations")]
