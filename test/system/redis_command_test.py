@@ -145,7 +145,7 @@ def test_wrong_arguments():
                         ("run c --nodes a:1 --min-replicas 1", "--min-replicas wants"),
                         ("run c --nodes a:1 --id x/y", "--id wants"),
                         ("run c --nodes a:1 --redis-password-file /nope", "cannot read the password in /nope"),
-                        ("run c --nodes a:1 --redis-tls --redis-ca /nope", "/nope: cannot be read")):
+                        ("run c --nodes a:1 --redis-tls --redis-ca /nope", "cannot read /nope")):
         done = subprocess.run([conclave.program(), "redis-failover", *words.split()], capture_output=True, text=True, timeout=20,
                               check=False, env=dict(os.environ, CONCLAVE_SERVER="127.0.0.1:1"))
         assert done.returncode == 64 and part in done.stderr and done.stderr.count("\n") == 1, (words, done)

@@ -241,7 +241,7 @@ def bad_server_certificates():
         env = dict(os.environ, CONCLAVE_TLS_CA="/none")
         done = subprocess.run([program(), "ls", "/", "--server", server.host], capture_output=True, text=True, env=env,
                               check=False)
-        expect(done.returncode == 64 and "/none: cannot be read" in done.stderr, done.stderr)
+        expect(done.returncode == 64 and "cannot read /none" in done.stderr, done.stderr)
 
 
 @case
@@ -573,8 +573,8 @@ def wrong_configuration():
         rows = [(["--secureClientPort", "0"], "needs a certificate"),
                 (["--admin.forceHttps", "true"], "HTTPS on the admin port needs a certificate"),
                 (["--admin.needClientAuth", "true"], "admin.forceHttps"),
-                (["--admin.portUnification", "true", "--ssl.certFile", "/none.pem"], "/none.pem: cannot be read"),
-                (options()[:-1] + ["/none/ca.pem"], "/none/ca.pem: cannot be read"),
+                (["--admin.portUnification", "true", "--ssl.certFile", "/none.pem"], "cannot read /none.pem"),
+                (options()[:-1] + ["/none/ca.pem"], "cannot read /none/ca.pem"),
                 (["--secureClientPort", "0", "--ssl.keyStore.location", jks.name, "--ssl.clientAuth", "none"],
                  "keytool -importkeystore"),
                 (["--secureClientPort", "0", "--ssl.certFile", WORLD.server.cert, "--ssl.keyFile", WORLD.alice.key,

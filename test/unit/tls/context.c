@@ -133,7 +133,7 @@ static void test_strange_files(void **state)
     s.cert_file = certificate_write_bytes("", 0, "empty");
     expect(&s, "is empty");
     s.cert_file = certificate_folder();
-    expect(&s, "cannot be read");
+    expect(&s, "cannot read");
 }
 
 static void test_trust(void **state)
