@@ -22,6 +22,7 @@ int key_fail(struct zoo_cfg *c, const char *fmt, ...)
     if (n < 0) {
         return CONCLAVE_ENOMEM;
     }
+    /* The first error is the cause. */
     if (c->error == NULL) {
         c->error = text;
     } else {
@@ -33,6 +34,7 @@ int key_fail(struct zoo_cfg *c, const char *fmt, ...)
 bool key_number(const char *text, int64_t *ret)
 {
     char *end = NULL;
+    /* strtoll would also accept blanks and a plus sign. */
     const char *digits = text[0] == '-' ? text + 1 : text;
     if (digits[0] < '0' || digits[0] > '9') {
         return false;

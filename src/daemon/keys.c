@@ -465,6 +465,7 @@ static bool key_matches(const char *name, const char *key)
     return strcmp(name, key) == 0;
 }
 
+/* Exact names come before patterns, so that a pattern never hides a key. */
 const struct key_row *key_find(const char *key)
 {
     for (size_t i = 0; i < key_table_count; i++) {

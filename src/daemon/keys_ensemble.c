@@ -215,6 +215,7 @@ static int members_find_me(struct zoo_cfg *c)
                         c->options.data_dir, (unsigned long long)member_number((int64_t)filed),
                         (unsigned long long)member_number((int64_t)id));
     }
+    /* A single server.N line needs no number: it is this server's. */
     if (id == 0 && m->count > 1) {
         return key_fail(c,
                         "there are %zu server.N lines, but the number of this server is unknown: "
@@ -329,6 +330,7 @@ static void members_set_listen(struct zoo_cfg *c, const struct server_line *me)
     struct ensemble_options *e = &c->options.ensemble;
     for (size_t i = 0; i < me->n_hosts; i++) {
         struct net_address a = me->hosts[i];
+        /* With quorumListenOnAllIPs, several hosts of a line can become the same address. */
         size_t same = 0;
         if (c->members.listen_all) {
             a.host[0] = '\0';

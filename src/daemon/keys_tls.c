@@ -263,6 +263,7 @@ int keys_tls_conclude_quorum(struct zoo_cfg *c)
                            "with ssl.quorum.keyStore.location and "
                            "ssl.quorum.trustStore.location");
     }
+    /* Links between servers need certificates on both sides. */
     k.settings->peer = TLS_PEER_NEED;
     return 0;
 }
@@ -276,6 +277,7 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
                                  "clients need no certificate")
                    : 0;
     }
+    /* As in Apache ZooKeeper, the admin port uses the ssl.quorum keys; without them, it uses the clients' keys. */
     struct tls_keys k =
         names_a_certificate(&c->members.tls) ? keys_of_servers(c) : keys_of_clients(c);
     int rc = 0;

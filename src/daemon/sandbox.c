@@ -83,6 +83,7 @@ int sandbox_system_calls(void)
 {
     struct sock_filter code[HEAD + GIVEN_UP + 2];
     size_t n = 0;
+    /* Another architecture and x32 number their system calls differently, so all of these are refused. */
     const size_t refuse = HEAD + GIVEN_UP + 1; /* the last instruction */
     code[n++] =
         (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
@@ -103,6 +104,7 @@ int sandbox_system_calls(void)
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     assert(n == refuse + 1 && n == sizeof code / sizeof code[0]);
     const struct sock_fprog program = {.len = (unsigned short)n, .filter = code};
+    /* Without no_new_privs, only root may install a filter. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         return CONCLAVE_EIO;

@@ -18,6 +18,7 @@ static bool is_given(const struct zoo_cfg *c, const char *key)
     return false;
 }
 
+/* An explicit key is the operator's decision and wins over the profile. */
 static void set_unless_given(struct zoo_cfg *c, const char *key, bool *field)
 {
     if (!is_given(c, key)) {
@@ -80,6 +81,7 @@ int secure_profile_begin(struct zoo_cfg *c)
     if (c->admin.options.metrics && !is_given(c, "metricsProvider.httpHost")) {
         memcpy(c->admin.options.metrics_listen.host, "127.0.0.1", sizeof "127.0.0.1");
     }
+    /* The default (need) would fail without a CA. */
     if (!is_given(c, "ssl.clientAuth") && !asks_for_certificates(c)) {
         int rc = text_replace(&c->tls.client_auth, "none");
         if (rc != 0) {

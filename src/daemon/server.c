@@ -75,6 +75,7 @@ struct server_options server_options_default(void)
     };
 }
 
+/* A failed server does not serve again: its log accepts no writes until a restart. */
 static void server_enter(struct server *s, enum server_stage stage)
 {
     enum { TO_STOP = TRANSITION_TO(SERVER_RESIGNING) | TRANSITION_TO(SERVER_DRAINING) };
@@ -97,6 +98,7 @@ static void server_enter(struct server *s, enum server_stage stage)
 static void server_fail(void *ctx, int error, const char *text)
 {
     struct server *s = ctx;
+    /* The first failure is the cause; later ones follow from it. */
     if (s->failure_told) {
         return;
     }
@@ -116,11 +118,13 @@ static void server_on_serve(void *ctx)
 {
     struct server *s = ctx;
     int detail = 0;
+    /* A failure or server_close may have come first. */
     if (s->stage != SERVER_STARTING) {
         return;
     }
     int rc = service_begin(&s->service);
     if (rc == 0) {
+        /* Clients may connect only now, because the state was not complete before. */
         rc = client_port_start(s->port, s->options.backlog, &detail);
     }
     if (rc != 0) {
@@ -179,6 +183,7 @@ static void server_set_timer(struct server *s, int64_t at)
     }
     int64_t now = clock_monotonic_ms(s->options.clock);
     s->timer_at = at;
+    /* The loop's cached time may be old, and then the timer would fire too early. */
     uv_update_time(s->loop);
     if (uv_timer_start(&s->timer, server_on_timer, at > now ? (uint64_t)(at - now) : 0, 0) != 0) {
         abort(); /* fails only for a handle that is closing */
@@ -364,6 +369,7 @@ static void server_init_handles(struct server *s)
     }
 }
 
+/* A write to a closed socket must fail with EPIPE instead of ending the process. */
 static void server_block_sigpipe(void)
 {
     sigset_t set;
@@ -452,6 +458,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     service.login = s->login;
     service.audit = s->audit;
     service.verifier = s->verifier;
+    /* Also after an error of the access, because server_close finishes the service. */
     rc = service_init(&s->service, &service);
     if (access != 0) {
         rc = access;
@@ -464,6 +471,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         rc = server_open_node(s, ret_text);
     }
     if (rc != 0) {
+        /* Parts that are open already close asynchronously; the last one frees s. */
         server_close(s, NULL, NULL);
         return rc;
     }
@@ -557,6 +565,7 @@ static void server_close_parts(struct server *s)
     s->secure = NULL;
     replica_close(s->node, server_on_node_closed, s);
     if (s->port != NULL) {
+        /* A failed server cuts its clients at once, so that they go to another server. */
         client_port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
         s->stop_at = clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS;
         server_set_timer(s, s->stop_at);
@@ -574,6 +583,7 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     if (s->port != NULL) {
         client_port_stop(s->port);
     }
+    /* Only a serving server has requests in progress to finish. */
     bool drain = s->stage == SERVER_SERVING;
     if (drain && s->audit != NULL) {
         audit_log_server(s->audit, "serverStop", "invoked");

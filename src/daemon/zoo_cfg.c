@@ -95,6 +95,7 @@ static int config_set_bool(struct zoo_cfg *c, const struct key_row *row, const c
         return key_fail(c, "%s: %s: '%s' is not yes or no", where, key, value);
     }
     assert(row->size == sizeof on);
+    /* min is 1 for a negated key: yes clears its field. */
     on = on != (row->min == 1);
     memcpy((uint8_t *)c + row->offset, &on, sizeof on);
     return 0;
@@ -141,6 +142,8 @@ int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const cha
         return CONCLAVE_ENOMEM;
     }
     if (row == NULL) {
+        /* A zoo.cfg may contain keys of other ZooKeeper versions; on the command line, an unknown key is a typing
+         * error. */
         if (!from_file) {
             return key_fail(c, "%s: unknown key '%s': see conclave help server", where, key);
         }
@@ -282,7 +285,7 @@ static bool config_find_file(int argc, char **argv, const char **ret_path, struc
             return true;
         }
         if (strncmp(arg, "--", 2) == 0) {
-            i += strchr(arg, '=') == NULL;
+            i += strchr(arg, '=') == NULL; /* the value is the next word */
             continue;
         }
         if (*ret_path != NULL) {
@@ -345,6 +348,7 @@ static int config_conclude(struct zoo_cfg *c)
         o->data_dir = c->data_dir;
     }
     o->audit_file = c->audit_file;
+    /* The profile changes defaults, so it comes before the steps that use them. */
     int rc = c->secure ? secure_profile_begin(c) : 0;
     if (rc == 0) {
         rc = config_conclude_access(c);
@@ -385,6 +389,7 @@ static int config_conclude(struct zoo_cfg *c)
         return rc;
     }
     assert(o->plain || o->secure);
+    /* A value of 0 or less means no limit. */
     if ((int64_t)o->snapshot_log_bytes <= 0) {
         o->snapshot_log_bytes = SIZE_MAX / 4;
     }

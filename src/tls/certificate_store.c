@@ -81,6 +81,7 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
             "-importkeystore -srckeystore %s -destkeystore NEW.p12 -deststoretype PKCS12",
             path, path);
     }
+    /* PKCS12 is DER, which begins with the tag of a sequence. */
     if (bytes->data[0] == 0x30) {
         *ret = STORE_PKCS12;
         return 0;
@@ -130,6 +131,7 @@ static int store_pem_certs(const char *path, const struct buf *bytes, STACK_OF(X
             break;
         }
     }
+    /* "No start line" is the normal end of the file. */
     if (rc == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
         rc = certificate_store_fail(why, "%s: certificate %d in it is damaged: %s", path,
                                     sk_X509_num(certs) + 1, store_reason());
@@ -219,6 +221,7 @@ static int store_use(SSL_CTX *ctx, const char *path, EVP_PKEY *key, X509 *cert,
                                           i + 1, store_reason());
         }
     }
+    /* Checked first, because OpenSSL's error in SSL_CTX_use_PrivateKey is less clear. */
     if (X509_check_private_key(cert, key) != 1) {
         return certificate_store_fail(why, "%s: the private key belongs to another certificate",
                                       path);

@@ -74,6 +74,7 @@ static int context_set_ciphers(SSL_CTX *ctx, const char *ciphers, char why[TLS_T
     int rc = 0;
     buf_init(&list12, 0);
     buf_init(&list13, 0);
+    /* So that SSL_CTX_get_ciphers returns every suite that OpenSSL knows. */
     if (SSL_CTX_set_cipher_list(ctx, "ALL") != 1) {
         rc = CONCLAVE_ENOMEM;
     }

@@ -38,6 +38,7 @@ static int wire_read(BIO *bio, char *room, int len)
     struct tls *t = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (t->in.len == 0) {
+        /* More bytes may arrive: this is not the end of the stream. */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -60,6 +61,7 @@ static int wire_write(BIO *bio, const char *bytes, int len)
     return len;
 }
 
+/* OpenSSL flushes after each flight of a handshake and fails if that is not supported. */
 static long wire_control(BIO *bio, int what, long n, void *p)
 {
     return what == BIO_CTRL_FLUSH ? 1 : 0;
@@ -91,6 +93,7 @@ static int tls_on_certificate(int ok, X509_STORE_CTX *store)
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct tls *t = SSL_get_app_data(ssl);
     X509 *cert = X509_STORE_CTX_get_current_cert(store);
+    /* The first error is the cause; the chain's later errors follow from it. */
     if (ok || t->bad_error != X509_V_OK) {
         return ok;
     }
@@ -117,6 +120,7 @@ static bool tls_want_host(struct tls *t, const char *host, bool verify)
 {
     bool numeric = tls_is_address(host);
     ERR_clear_error();
+    /* SNI allows names only (RFC 6066). */
     if (!numeric && SSL_set_tlsext_host_name(t->ssl, host) != 1) {
         return false;
     }
@@ -215,6 +219,7 @@ static bool tls_open(struct tls *t, struct tls_context *c, const char *host, boo
         return false;
     }
     ERR_clear_error();
+    /* The client speaks first: this call writes its first message. */
     return SSL_get_error(t->ssl, SSL_do_handshake(t->ssl)) == SSL_ERROR_WANT_READ;
 }
 

@@ -78,6 +78,7 @@ bool znode_data_make(struct slice data, struct znode_data **ret)
     return true;
 }
 
+/* Most nodes have no children, so the fields for children are allocated on demand. */
 struct znode_dir *znode_dir_need(struct znode *node)
 {
     struct znode_dir *dir = znode_dir(node);
@@ -108,7 +109,7 @@ int tree_init(struct tree *t, const struct hash_key *key)
     }
     acl_ref(&t->acls, ACL_OPEN);
     t->root->acl = ACL_OPEN;
-    t->bytes = 1;
+    t->bytes = 1; /* the path of the root */
     return 0;
 }
 
@@ -173,6 +174,7 @@ struct znode *tree_next(const struct znode *node)
 
 size_t tree_count(const struct tree *t)
 {
+    /* As in ZooKeeper, the root counts twice, as "" and as "/". */
     return map_count(&t->nodes) + 2;
 }
 

@@ -8,7 +8,7 @@ void wire_write_buffer(struct buf *b, struct slice s)
 {
     if (slice_is_null(s)) {
         assert(s.len == 0);
-        buf_append_i32(b, -1);
+        buf_append_i32(b, -1); /* Jute's length of null */
         return;
     }
     if (s.len > INT32_MAX) {
@@ -45,6 +45,7 @@ void wire_print_i32(struct buf *out, int32_t v)
 
 void wire_print_i64(struct buf *out, int64_t v)
 {
+    /* Most 64-bit fields are zxids and session ids, which ZooKeeper prints in hexadecimal. */
     buf_printf(out, "0x%llx", (unsigned long long)v);
 }
 

@@ -171,6 +171,7 @@ void process_info_process(struct process_info *ret)
     static int64_t files_at_ms;
     const struct clock_source *clock = clock_system();
     int64_t now_ms = clock_monotonic_ms(clock);
+    /* A small number is counted fast, so it is always fresh. */
     if (files < 0 || now_ms - files_at_ms >= FILES_FRESH_MS || files < 1000) {
         files = count_open_files();
         files_at_ms = now_ms;

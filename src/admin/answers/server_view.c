@@ -53,6 +53,7 @@ void view_path(struct slice path, struct view_path *ret)
 
 /* Connections */
 
+/* The codes of FinalRequestProcessor in ZooKeeper, which cons prints as lop. */
 const char *view_operation(int32_t type)
 {
     static const struct {

@@ -137,10 +137,12 @@ static void exchange_reply(struct http_exchange *x, struct http_response *respon
     http_response_init(response_take);
     exchange_enter(x, HTTP_SENDING);
     buf_finish(&x->body);
+    /* The rest of an unread request cannot be told from the next request, so the connection ends. */
     x->last = p->stage != HTTP_STAGE_DONE || !p->keep_alive;
     x->body_at = 0;
     x->source_left = x->response.source.len;
     exchange_put_head(x);
+    /* The answer to HEAD is the head only. */
     if (p->stage != HTTP_STAGE_FAILED && strcmp(http_parser_method(p), "HEAD") == 0) {
         http_response_finish(&x->response);
     }
@@ -160,6 +162,7 @@ static void exchange_refuse(struct http_exchange *x, unsigned status, const char
 static void exchange_receive(struct http_exchange *x, size_t max)
 {
     assert(x->state == HTTP_HEAD); /* the answerer asks once */
+    /* One body at a time, because bodies are kept in memory. */
     if (x->answerer->receiving != NULL) {
         exchange_refuse(x, 503, "another upload is in progress");
     } else if (x->parser.body_length > max) {
@@ -273,6 +276,7 @@ static bool exchange_fill_piece(struct http_exchange *x, struct buf *out)
     if (ok && x->source_left == 0) {
         http_response_finish(&x->response);
     }
+    /* The head is already sent, so only a cut connection shows an error to the client. */
     return ok;
 }
 

@@ -87,6 +87,7 @@ static int url_decode_part(char **at, const char *ends, bool plus)
         if (c == '%') {
             int high = hex_value(from[0]);
             int low = high < 0 ? -1 : hex_value(from[1]);
+            /* %00 would end the string early. */
             if (low < 0 || (high == 0 && low == 0)) {
                 return -1;
             }
@@ -280,6 +281,7 @@ static bool parser_end_head(struct http_parser *p)
     const char *length = http_parser_field(p, "Content-Length");
     const char *coding = http_parser_field(p, "Transfer-Encoding");
     const char *expect = http_parser_field(p, "Expect");
+    /* A proxy may see the end of such a request at another place (request smuggling, RFC 9112, 6.3). */
     if (coding != NULL && (length != NULL || p->http_1_0)) {
         return parser_fail_form(p,
                                 "Transfer-Encoding is not allowed with Content-Length or HTTP/1.0");
@@ -354,6 +356,7 @@ static char *parser_cut_line(struct http_parser *p)
 {
     char *line = (char *)p->head.data + p->line_at;
     size_t len = p->head.len - p->line_at - 1; /* without the line feed */
+    /* A bare LF is refused, because proxies differ in accepting it as the end of a line. */
     if (len == 0 || line[len - 1] != '\r') {
         return NULL;
     }
@@ -372,6 +375,7 @@ static bool parser_use_line(struct http_parser *p, char *line)
     bool empty = line[0] == '\0';
     switch (p->stage) {
     case HTTP_STAGE_LINE:
+        /* RFC 9112, 2.2: empty lines before a request are ignored. */
         return empty || parser_read_line(p, line);
     case HTTP_STAGE_FIELDS:
         return empty ? parser_end_head(p) : parser_add_field(p, line);

@@ -94,6 +94,7 @@ static void http_check_gone(struct http *h)
     if (!h->closing || h->open_parts > 0 || h->client_count > 0) {
         return;
     }
+    /* Connections may use the worker until they are closed, so it closes after them. */
     if (h->working) {
         h->working = false;
         h->open_parts = 1;
@@ -161,6 +162,7 @@ static void http_client_linger(struct http_client *c)
 {
     struct http *h = c->http;
     assert(c->stage == CLIENT_OPEN && http_exchange_state(c->exchange) != HTTP_WAITING);
+    /* Lingering clients must not take the sockets of new ones. */
     if (h->lingering_count == LINGERING_MAX) {
         http_client_close(http_client_at(h->lingering.next));
     }

@@ -184,6 +184,7 @@ static int start_segment(struct journal *journal, uint64_t need)
     };
     char *from = NULL;
     memcpy(h.cluster, journal->cluster, sizeof h.cluster);
+    /* A recycled file contains old frames; with a new salt, their checksums are wrong. */
     random_bytes(&h.salt, sizeof h.salt);
 
     char *folder = path_make("%s/log", journal->dir);
@@ -204,6 +205,7 @@ static int start_segment(struct journal *journal, uint64_t need)
         err = journal->ops->sync(journal->ops->ctx, fd);
     }
     if (err == 0) {
+        /* The header is durable already, so a file with a segment's name always has a header. */
         err = journal->ops->rename(journal->ops->ctx, from, path);
     }
     if (err == 0) {
@@ -211,6 +213,7 @@ static int start_segment(struct journal *journal, uint64_t need)
     }
     int rv = err == 0 ? 0 : journal_fail(journal, err, "cannot start the log segment", path);
     if (rv == 0) {
+        /* With this number, the recovery notices when the last segment is missing. */
         journal->metadata.last_segment = h.sequence;
         rv = write_metadata(journal);
     }
@@ -265,6 +268,7 @@ static int write_frame(struct journal *journal, struct buf *frame, uint64_t inde
     return 0;
 }
 
+/* An error is final: after a failed sync, the kernel may have dropped the written pages. */
 int journal_append(struct journal *journal, struct buf *frame, uint64_t index, uint32_t count)
 {
     if (journal->error != 0) {
@@ -330,6 +334,7 @@ int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep
     }
     size_t n = 0;
     assert(journal->n_segments > 0 && keep_after <= snapshot_index);
+    /* A segment can go if the next one begins with the first entry to keep, or before it. */
     while (n + 1 < journal->n_segments && journal->segments[n + 1].first_index <= keep_after + 1) {
         n++;
     }
@@ -410,6 +415,7 @@ int journal_resume_install(struct journal *journal, bool (*there)(void *ctx, uin
     if (rv != 0 || index == 0) {
         return 0; /* the recovery reports what is wrong with it */
     }
+    /* If the snapshot is complete, the interrupted install is finished; otherwise the old log is still valid. */
     if (there(ctx, index)) {
         rv = journal_reset(journal, index, &dropped, &n);
         free(dropped); /* the files are removed when the log is read */

@@ -240,6 +240,7 @@ static int judge_tail(struct segment_scan *s)
         (s->position + FRAME_HEADER_SIZE > size || s->position + c->cut_bytes > size)) {
         return damage(s, size, "the file was cut short");
     }
+    /* Only the last write can be torn. A good frame after a bad one means that the disk damaged synced entries. */
     for (uint64_t at = s->position; at + FRAME_HEADER_SIZE <= size; at += 8) {
         int rv = read_frame(s, at, &f);
         if (rv != 0) {
@@ -396,6 +397,7 @@ out:
 /* The index at which the first segment after `sequence` with a good header begins; 0: none. */
 static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
 {
+    /* scan_open replaces the error, so it is saved here. */
     struct error_text problem = journal->problem;
     struct journal_damage damage = journal->damage;
     uint64_t index = 0;

@@ -122,6 +122,7 @@ int snapshot_writer_finish(struct snapshot_writer *w, struct error_text *problem
         err = ops->write(ops->ctx, w->fd, trailer, sizeof trailer, w->offset);
     }
     if (err == 0) {
+        /* Durable before the rename: a crash leaves a complete snapshot or an unfinished file, nothing between. */
         err = ops->sync(ops->ctx, w->fd);
     }
     if (err == 0) {
