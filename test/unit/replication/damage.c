@@ -649,7 +649,7 @@ static void only_joins(struct history *h, struct sim_disk *copy, const uint8_t *
     struct replication_options options = h->m.options;
     h->m.disk = copy;
     assert_int_equal(machine_open(&h->m), CONCLAVE_EFOREIGN);
-    assert_non_null(strstr(h->m.text, "healed"));
+    assert_non_null(strstr(h->m.text, "repair has begun"));
     h->m.options.founders = three;
     h->m.options.n_founders = 3;
     assert_int_equal(machine_open(&h->m), CONCLAVE_EFOREIGN);
