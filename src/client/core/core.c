@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define LOOK_MIN_NS                                                                                \
-    INT64_C(1000000000) /* on a server without a quorum, before the client tries another */
+/* The time on a server without a quorum before the client tries another one. */
+#define LOOK_MIN_NS INT64_C(1000000000)
 #define LOOK_MAX_NS INT64_C(60000000000) /* the longest such time after repeated failures */
 
 enum {
