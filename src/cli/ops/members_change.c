@@ -57,18 +57,24 @@ static void progress_tell(struct progress *p, const struct ensemble_view_server 
     }
 }
 
+/* Asks the leader how far the member got, and prints that. */
+static void progress_look(struct progress *p)
+{
+    struct ensemble_view roster;
+    if (ensemble_view_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
+        const struct ensemble_view_server *best = ensemble_view_best(&roster);
+        if (best != NULL && best->id == best->leader && !atomic_load(&p->stop)) {
+            progress_tell(p, best);
+        }
+    }
+    ensemble_view_finish(&roster);
+}
+
 static void *progress_run(void *arg)
 {
     struct progress *p = arg;
     while (!atomic_load(&p->stop)) {
-        struct ensemble_view roster;
-        if (ensemble_view_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
-            const struct ensemble_view_server *best = ensemble_view_best(&roster);
-            if (best != NULL && best->id == best->leader && !atomic_load(&p->stop)) {
-                progress_tell(p, best);
-            }
-        }
-        ensemble_view_finish(&roster);
+        progress_look(p);
         (void)usleep(LOOK_MS * 1000);
     }
     return NULL;
@@ -141,6 +147,10 @@ static int reconfig_run(const struct members_options *options, struct conclave_c
     if (told) {
         atomic_store(&progress.stop, true);
         pthread_join(progress.thread, NULL);
+        atomic_store(&progress.stop, false);
+    }
+    if (error == 0 && watched != 0 && progress.told[0] == '\0') {
+        progress_look(&progress); /* it was done before the first look */
     }
     int code = error == 0 ? 0 : tell_failure(error, options->common.timeout_ms);
     if (error == 0 && tell_config(reply, options->common.json) != 0) {
