@@ -188,7 +188,6 @@ static void on_fenced(void *ctx, int node, bool confirmed, const char *text)
     d->fence.state = confirmed ? REDIS_FENCE_CONFIRMED : REDIS_FENCE_FAILED;
     d->fence.node = node;
     d->fence.at_ms = redis_link_now_ms();
-    snprintf(d->fence.text, sizeof d->fence.text, "%s", text);
     snprintf(outcome.text, sizeof outcome.text, "%s", text);
     driver_over(d, &outcome);
 }

@@ -333,7 +333,6 @@ static void wire_on_login(struct wire *w, const redisReply *reply)
 static void wire_on_reply(struct wire *w, const redisReply *reply)
 {
     struct redis_link *l = w->link;
-    const char *items[REDIS_ANSWER_ITEMS];
     struct redis_answer answer = {.outcome = REDIS_PROBE_OK, .text = ""};
     if (w->stage == WIRE_LOGIN) {
         wire_on_login(w, reply);
@@ -349,15 +348,8 @@ static void wire_on_reply(struct wire *w, const redisReply *reply)
         return;
     }
     if (reply->type == REDIS_REPLY_ARRAY) {
-        answer.items = items;
-        answer.item_count = reply->elements; /* limited by array_create */
-        for (size_t i = 0; i < reply->elements; i++) {
-            items[i] = reply->element[i]->str != NULL ? reply->element[i]->str : "";
-        }
-        w->subscribed =
-            w->subscribed || (reply->elements > 0 && strcmp(items[0], "subscribe") == 0);
-    } else if (reply->type == REDIS_REPLY_INTEGER) {
-        answer.integer = reply->integer;
+        const char *first = reply->elements > 0 ? reply->element[0]->str : NULL;
+        w->subscribed = w->subscribed || (first != NULL && strcmp(first, "subscribe") == 0);
     } else if (reply->str != NULL) {
         answer.text = reply->str;
         answer.len = reply->len;

@@ -32,12 +32,9 @@ struct redis_answer {
     /* OK: the server answered without an error; LOADING to ERROR: with one; else: no answer. NONE: the owner closed the
      * link */
     enum redis_probe outcome;
-    /* the string, the status, the error, or what is wrong; with NUL; never NULL */
+    /* the string, the status, the error, or what is wrong; "" for other answers; with NUL; never NULL */
     const char *text;
     size_t len;
-    int64_t integer;          /* of an integer */
-    const char *const *items; /* an array's strings ("" for other elements); NULL */
-    size_t item_count;
     int64_t sent_ms;    /* when the command was given to the link (redis_link_now_ms) */
     int64_t latency_us; /* from sending, after connecting, to the answer; -1 without one */
 };

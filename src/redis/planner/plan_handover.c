@@ -66,7 +66,7 @@ static bool name_of(const struct planner *t, int old, int target, char ret_host[
     bool met = false;
     planner_copy(ret_host, REDIS_HOST_SIZE, node->host);
     for (size_t i = 0; i < facts->replica_count; i++) {
-        const char *address = facts->replicas[i].address;
+        const char *address = facts->replicas[i];
         if (strcmp(address, node->address) == 0) {
             planner_copy(ret_host, REDIS_HOST_SIZE, node->host);
             return true;

@@ -35,9 +35,8 @@
 /* What the fencing methods said about a node. */
 struct redis_fence {
     enum { REDIS_FENCE_NONE, REDIS_FENCE_CONFIRMED, REDIS_FENCE_FAILED } state;
-    int node;                   /* whom it is about */
-    int64_t at_ms;              /* when it ended */
-    char text[REDIS_TEXT_SIZE]; /* the method's output */
+    int node;      /* whom it is about */
+    int64_t at_ms; /* when it ended */
 };
 
 /* The result of the last action. */

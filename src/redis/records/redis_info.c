@@ -126,7 +126,6 @@ static bool pair_next(struct info_text *list, struct info_text *ret_name,
 static void read_replica(void *to, struct info_text value)
 {
     struct info_reading *r = to;
-    struct redis_replica replica = {.offset = -1, .lag_s = -1};
     char host[REDIS_HOST_SIZE] = "";
     int64_t port = -1;
     struct info_text name;
@@ -136,18 +135,11 @@ static void read_replica(void *to, struct info_text value)
             redis_info_copy_text(host, sizeof host, word);
         } else if (text_is(name, "port")) {
             port = number_of(word);
-        } else if (text_is(name, "state")) {
-            replica.online = text_is(word, "online");
-        } else if (text_is(name, "offset")) {
-            replica.offset = number_of(word);
-        } else if (text_is(name, "lag")) {
-            replica.lag_s = number_of(word);
         }
     }
     if (host[0] != '\0' && port > 0 && port <= 65535 &&
         r->facts.replica_count < REDIS_REPLICAS_MAX) {
-        redis_info_address_write(replica.address, host, port);
-        r->facts.replicas[r->facts.replica_count++] = replica;
+        redis_info_address_write(r->facts.replicas[r->facts.replica_count++], host, port);
     }
 }
 

@@ -17,14 +17,6 @@ enum redis_role { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA };
 /* master_failover_state of 6.2 and later */
 enum redis_handover { REDIS_HANDOVER_NONE, REDIS_HANDOVER_WAITING, REDIS_HANDOVER_RUNNING };
 
-/* a line slaveN of a master */
-struct redis_replica {
-    char address[REDIS_ADDRESS_SIZE]; /* as the master sees it */
-    int64_t offset;                   /* last acknowledged; -1 unknown */
-    int64_t lag_s;                    /* since the last acknowledgement; -1 unknown */
-    bool online;                      /* past its synchronization */
-};
-
 struct redis_facts {
     enum redis_role role;
     char run_id[REDIS_ID_SIZE];
@@ -44,7 +36,7 @@ struct redis_facts {
     int64_t keys;         /* of all databases; -1 unknown (no keyspace section) */
     int good_replicas;    /* replicas within min-replicas-max-lag; -1: the two settings are off */
     size_t replica_count; /* lines slaveN, at most REDIS_REPLICAS_MAX kept */
-    struct redis_replica replicas[REDIS_REPLICAS_MAX];
+    char replicas[REDIS_REPLICAS_MAX][REDIS_ADDRESS_SIZE]; /* as the master sees them */
 };
 
 /* Reads len bytes. 0; CONCLAVE_ECORRUPT: there is no role in it (an error, a proxy, a Sentinel), *ret is untouched. */

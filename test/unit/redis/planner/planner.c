@@ -872,7 +872,7 @@ static void named_handover(const char *peer, struct redis_action *ret)
                                  .link_up = i != 0,
                                  .version = 70015};
         if (i > 0) {
-            snprintf(nodes[0].facts.replicas[i - 1].address, REDIS_ADDRESS_SIZE, "%s", IPS[i]);
+            snprintf(nodes[0].facts.replicas[i - 1], REDIS_ADDRESS_SIZE, "%s", IPS[i]);
         }
     }
     nodes[0].facts.replica_count = 2;

@@ -60,10 +60,8 @@ static void a_master_of_7_0(void **state)
     assert_int_equal(facts.keys, 42);
     assert_int_equal(facts.good_replicas, 1);
     assert_int_equal(facts.replica_count, 2);
-    assert_string_equal(facts.replicas[0].address, "127.0.0.1:7872");
-    assert_true(facts.replicas[0].online);
-    assert_string_equal(facts.replicas[1].address, "[::1]:7873");
-    assert_false(facts.replicas[1].online);
+    assert_string_equal(facts.replicas[0], "127.0.0.1:7872");
+    assert_string_equal(facts.replicas[1], "[::1]:7873");
     assert_false(facts.loading);
 }
 
