@@ -153,6 +153,18 @@ static void multis(void **state)
                "operation=multiOperation\tresult=failure\n");
 }
 
+/* A plain create in the mode of a container is carried out, and answered, as createContainer. */
+static void multis_that_create_containers(void **state)
+{
+    open_session(1);
+    make_multi_begin(&maker);
+    make_multi_create(&maker, WIRE_CREATE, "/c", "x", WIRE_MODE_CONTAINER);
+    make_multi_set_data(&maker, "/c", "y", 0);
+    run(1, WIRE_MULTI, make_multi_end(&maker), "h");
+    expect(ONE "operation=create\tznode=/c\tznode_type=container\tresult=success\n" ONE
+               "operation=setData\tznode=/c\tresult=success\n");
+}
+
 static void what_goes_with_a_session(void **state)
 {
     open_session(1);
@@ -247,10 +259,15 @@ static void files_that_take_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(single_writes), TEST(acls_without_digests),
-        TEST(multis),        TEST(what_goes_with_a_session),
-        TEST(logins),        TEST(files_that_take_nothing),
-        TEST(a_full_disk),   TEST(writes_of_other_kinds),
+        TEST(single_writes),
+        TEST(acls_without_digests),
+        TEST(multis),
+        TEST(multis_that_create_containers),
+        TEST(what_goes_with_a_session),
+        TEST(logins),
+        TEST(files_that_take_nothing),
+        TEST(a_full_disk),
+        TEST(writes_of_other_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
