@@ -138,25 +138,26 @@ void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done
     send_all(deletes);
 }
 
-int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx), void *ctx)
+static int deletes_add_as(struct deletes *deletes, const char *path, bool persistent,
+                          void (*done)(void *ctx), void *ctx)
 {
     struct deletion *d = deletion_create(path);
     if (d == NULL) {
         return CONCLAVE_ENOMEM;
     }
+    d->persistent = persistent;
     deletes_start(deletes, d, done, ctx);
     return 0;
 }
 
+int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx), void *ctx)
+{
+    return deletes_add_as(deletes, path, false, done, ctx);
+}
+
 int deletes_add_persistent(struct deletes *deletes, const char *path)
 {
-    struct deletion *d = deletion_create(path);
-    if (d == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    d->persistent = true;
-    deletes_start(deletes, d, NULL, NULL);
-    return 0;
+    return deletes_add_as(deletes, path, true, NULL, NULL);
 }
 
 void deletes_on_state(struct deletes *deletes, enum conclave_state state)

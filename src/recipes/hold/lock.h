@@ -48,7 +48,8 @@ struct lock_release {
     bool done;
 };
 
-/* Changing a held lock's kind. */
+/* Changing a held lock's kind; each ends in NONE.
+ *   NONE --down--> DOWN <--lost answer, not carried out--> DOWN_UNKNOWN     NONE --up--> UP --made--> UP_LIST */
 enum lock_change {
     CHANGE_NONE,
     CHANGE_DOWN,         /* the transaction is to be sent */

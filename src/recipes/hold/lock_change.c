@@ -17,9 +17,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const uint16_t change_next[] = {
+    [CHANGE_NONE] =
+        TRANSITION_TO(CHANGE_NONE) | TRANSITION_TO(CHANGE_DOWN) | TRANSITION_TO(CHANGE_UP),
+    [CHANGE_DOWN] = TRANSITION_TO(CHANGE_DOWN_UNKNOWN) | TRANSITION_TO(CHANGE_NONE),
+    [CHANGE_DOWN_UNKNOWN] = TRANSITION_TO(CHANGE_DOWN) | TRANSITION_TO(CHANGE_NONE),
+    [CHANGE_UP] = TRANSITION_TO(CHANGE_UP_LIST) | TRANSITION_TO(CHANGE_NONE),
+    [CHANGE_UP_LIST] = TRANSITION_TO(CHANGE_NONE),
+};
+
+static void lock_change_enter(struct conclave_lock *l, enum lock_change change)
+{
+    transition_check(change_next, l->change, change);
+    assert(change == CHANGE_NONE || change == CHANGE_UP || l->change_node != NULL);
+    l->change = change;
+}
+
 static void lock_change_done(struct conclave_lock *l, int error)
 {
-    l->change = CHANGE_NONE;
+    lock_change_enter(l, CHANGE_NONE);
     l->c.holder.paused = false;
     free(l->change_node);
     free(l->change_data);
@@ -64,7 +80,7 @@ static void lock_down_read(struct step *step, const struct conclave_reply *reply
         if (reply->error == 0 && reply->stat.ephemeral_owner == l->c.node_session) {
             lock_went_down(l, reply->stat.czxid);
         } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
-            l->change = CHANGE_DOWN;
+            lock_change_enter(l, CHANGE_DOWN);
         } else {
             contender_trouble(&l->c, reply->error);
         }
@@ -80,7 +96,7 @@ static void lock_on_down(struct step *step, const struct conclave_reply *reply)
     } else if (reply->error == 0 && reply->results[0].has_stat) {
         lock_went_down(l, reply->results[0].stat.czxid);
     } else if (reply->error == 0 || error_is_unknown(reply->error)) {
-        l->change = CHANGE_DOWN_UNKNOWN; /* its czxid is needed, too */
+        lock_change_enter(l, CHANGE_DOWN_UNKNOWN); /* its czxid is needed, too */
         contender_trouble(&l->c, CONCLAVE_CONNECTION_LOSS);
     } else if (parts && reply->error == CONCLAVE_NO_NODE) {
         contender_node_gone(&l->c, CONCLAVE_ELOST);
@@ -118,7 +134,7 @@ int lock_change_down(struct conclave_lock *l)
         lock_change_done(l, CONCLAVE_ENOMEM);
         return CONCLAVE_ENOMEM;
     }
-    l->change = CHANGE_DOWN;
+    lock_change_enter(l, CHANGE_DOWN);
     l->c.holder.paused = true; /* a heartbeat would miss the node that goes */
     return 0;
 }
@@ -184,7 +200,7 @@ static void lock_change_created(struct protected_create *create, int error, char
     } else {
         l->change_node = path;
         l->change_czxid = stat->czxid;
-        l->change = CHANGE_UP_LIST;
+        lock_change_enter(l, CHANGE_UP_LIST);
     }
     contender_run(&l->c);
     handle_unref(&l->c.handle);
@@ -193,7 +209,7 @@ static void lock_change_created(struct protected_create *create, int error, char
 void lock_change_up(struct conclave_lock *l)
 {
     struct protected_node node = contender_node(&l->c, NAME_WRITE, l->c.id, strlen(l->c.id));
-    l->change = CHANGE_UP;
+    lock_change_enter(l, CHANGE_UP);
     protected_create_start(&l->change_create, &node);
 }
 

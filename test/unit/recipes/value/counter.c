@@ -285,6 +285,29 @@ static void many_writers_miss_none(void **state)
     nothing_is_left(*state);
 }
 
+static void answer_slowly(struct fake_zk *zk, void *ctx)
+{
+    sleep_ms(60);
+}
+
+static void two_threads_of_one_handle_take_turns(void **state)
+{
+    struct side a;
+    pthread_t thread;
+    void *result;
+    struct fake_hook h = {
+        .op = WIRE_MULTI, .path = PATH, .nth = 1, .action = FAKE_CALL, .fn = answer_slowly};
+    side_open(&a, *state, 0);
+    assert_int_equal(add(&a, 1), 1);
+    fake_zk_hook(*state, &h);
+    assert_int_equal(pthread_create(&thread, NULL, add_one, &a), 0);
+    sleep_ms(20);
+    assert_int_equal(add(&a, 1), 3); /* asked for while the other is under way */
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_int_equal((intptr_t)result, 2);
+    side_finish(&a);
+}
+
 static void one_writer_alone_sends_one_request_each_time(void **state)
 {
     struct fake_zk *zk = *state;
@@ -683,6 +706,7 @@ int main(void)
         E_TEST(E18_no_permission_is_told),
         E_TEST(E33_what_was_given_up_in_time_does_not_happen_later),
         E_TEST(many_writers_miss_none),
+        E_TEST(two_threads_of_one_handle_take_turns),
         E_TEST(one_writer_alone_sends_one_request_each_time),
         E_TEST(markers_of_the_dead_are_removed_after_a_day),
         E_TEST(marker_removed_by_an_operator_is_made_again),
