@@ -97,6 +97,12 @@ void queue_user_finish(struct queue_user *u)
     (void)pthread_mutex_destroy(&u->lock);
 }
 
+void queue_user_begin(struct queue_user *u, struct fake_zk *zk)
+{
+    queue_make(zk);
+    queue_user_open(u, zk, 0, NULL);
+}
+
 int queue_user_get(struct queue_user *u, const int *field)
 {
     (void)pthread_mutex_lock(&u->lock);
@@ -125,12 +131,23 @@ bool item_is(const struct conclave_item *item, const char *text)
     return len == strlen(text) && memcmp(data, text, len) == 0;
 }
 
+void ack_one(struct conclave_item *item)
+{
+    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
+    conclave_item_free(item);
+}
+
+void nack_one(struct conclave_item *item)
+{
+    assert_int_equal(conclave_item_nack(item, PATIENCE_MS), 0);
+    conclave_item_free(item);
+}
+
 void take_text(struct queue_user *u, const char *text)
 {
     struct conclave_item *item = take_one(u);
     assert_true(item_is(item, text));
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
 }
 
 size_t items_in(struct fake_zk *zk, const char *path)

@@ -36,6 +36,8 @@ void queue_user_open_for(struct queue_user *u, struct fake_zk *zk, int endpoint,
 /* Another handle on the same client; do not finish its link. */
 void queue_user_share(struct queue_user *u, const struct queue_user *with,
                       const struct conclave_queue_options *options);
+/* queue_make, then a user at endpoint 0 with the usual options. */
+void queue_user_begin(struct queue_user *u, struct fake_zk *zk);
 void queue_user_close(struct queue_user *u); /* the handle */
 void queue_user_finish(struct queue_user *u);
 
@@ -43,6 +45,9 @@ int queue_user_get(struct queue_user *u, const int *field);
 
 void put_text(struct queue_user *u, int priority, const char *text);
 struct conclave_item *take_one(struct queue_user *u);
+/* Acknowledges it, or gives it back, and frees it. */
+void ack_one(struct conclave_item *item);
+void nack_one(struct conclave_item *item);
 /* Takes an item, checks its text, acknowledges it. */
 void take_text(struct queue_user *u, const char *text);
 bool item_is(const struct conclave_item *item, const char *text);

@@ -15,8 +15,7 @@ static void E39_a_claim_is_not_taken_for_held_when_its_lease_has_ended(void **st
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     struct conclave_item *item = take_one(&u);
     STAYS(conclave_item_is_held(item), 2 * SESSION_MS); /* proved again and again */
@@ -68,8 +67,7 @@ static void E61_a_child_after_fork_is_refused(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     int status;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     struct conclave_item *item = take_one(&u);
     pid_t pid = fork();
@@ -87,8 +85,7 @@ static void E61_a_child_after_fork_is_refused(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_true(conclave_item_is_held(item));
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     queue_user_finish(&u);
 }
 
@@ -112,8 +109,7 @@ static void E58_refused_credentials_end_everything(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     take_text(&u, "a");
     told = 0;

@@ -74,8 +74,7 @@ static void another_makes_the_queue_between_two_puts(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct puts puts = {0};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     fake_zk_delete(zk, QUEUE_PATH);
     struct fake_hook h = {
         .endpoint = 0, .op = WIRE_MULTI, .nth = 2, .action = FAKE_CALL, .fn = make_queue};

@@ -9,8 +9,7 @@ static void E73_a_put_whose_answer_was_lost_makes_one_item(void **state)
     struct queue_user u;
     char name[CONCLAVE_QUEUE_NAME_MAX];
     char child[256];
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
     assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, PATIENCE_MS, name), 0);
     assert_int_equal(fake_zk_hooks_left(zk), 0);
@@ -57,8 +56,7 @@ static void E03_a_put_that_never_arrived_is_sent_once_more(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_CUT_BEFORE);
     put_text(&u, 500, "a");
     assert_int_equal(fake_zk_hooks_left(zk), 0);
@@ -91,8 +89,7 @@ static void E05_a_put_whose_session_ended_is_found_by_its_name(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     char name[CONCLAVE_QUEUE_NAME_MAX];
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_EXPIRE_AFTER);
     assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, PATIENCE_MS, name), 0);
     assert_int_equal(fake_zk_hooks_left(zk), 0);
@@ -143,8 +140,7 @@ static void E09_a_queue_reaped_before_the_put_is_made_again(void **state)
     struct queue_user u;
     struct fake_hook h = {
         .endpoint = 0, .op = WIRE_MULTI, .nth = 1, .action = FAKE_CALL, .fn = reap};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     fake_zk_hook(zk, &h);
     put_text(&u, 500, "a");
     assert_int_equal(items_in(zk, QUEUE_PATH), 1);
@@ -157,8 +153,7 @@ static void E18_a_put_that_is_not_permitted_fails_once(void **state)
     struct queue_user u;
     struct fake_hook h = {
         .endpoint = 0, .op = WIRE_MULTI, .nth = 1, .action = FAKE_ERROR, .error = CONCLAVE_NO_AUTH};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     fake_zk_count_reset(zk);
     fake_zk_hook(zk, &h);
     assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, PATIENCE_MS, NULL), CONCLAVE_NO_AUTH);
@@ -179,8 +174,7 @@ static void E19_bad_paths_priorities_and_sizes_are_refused(void **state)
     static const char *const bad[] = {"", "/", "a", "/a/", "/a//b", NULL};
     struct conclave_queue_options options = queue_options();
     struct conclave_queue *queue;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         options.path = bad[i];
         assert_int_equal(conclave_queue_open(u.link.recipes, &options, NULL, NULL, &queue),
@@ -203,8 +197,7 @@ static void E19_bad_paths_priorities_and_sizes_are_refused(void **state)
     size_t len;
     (void)conclave_item_data(item, &len);
     assert_int_equal(len, most);
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     free(big);
     fake_zk_hook(zk, &h);
     assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, PATIENCE_MS, NULL),
@@ -223,8 +216,7 @@ static void E33_timeouts_of_a_put(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     assert_int_equal(conclave_client_wait_connected(u.link.client, PATIENCE_MS), 0);
     assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, 0, NULL), 0);
     assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, INT64_MAX, NULL), 0);
@@ -321,8 +313,7 @@ static void many_puts_at_once_keep_their_order(void **state)
     struct queue_user u;
     struct put_result r = {0};
     char text[16];
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     assert_int_equal(conclave_client_wait_connected(u.link.client, PATIENCE_MS), 0);
     for (int i = 0; i < 50; i++) {
         (void)snprintf(text, sizeof text, "%d", i);

@@ -41,8 +41,7 @@ static void E06_a_server_that_lags_hands_out_nothing_twice(void **state)
     assert_int_equal(conclave_item_attempt(item), 1);
     assert_int_equal(items_in(zk, CLAIMS_PATH), 1);
     fake_zk_thaw(zk, 1);
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
     queue_user_finish(&owner);
     queue_user_finish(&other);
@@ -216,8 +215,7 @@ static void E17_giving_back_late_does_not_hit_the_next_claim(void **state)
     conclave_item_free(first);
     STAYS(fake_zk_exists(zk, conclave_item_claim(second)), 60);
     EVENTUALLY(conclave_item_is_held(second));
-    assert_int_equal(conclave_item_ack(second, PATIENCE_MS), 0);
-    conclave_item_free(second);
+    ack_one(second);
     queue_user_finish(&u);
 }
 
@@ -227,8 +225,7 @@ static void E37_closed_while_its_watches_stand(void **state)
     struct queue_user u;
     struct queue_user other;
     struct taken taken = {0};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_share(&other, &u, NULL);
     assert_int_equal(conclave_queue_take_async(u.queue, CONCLAVE_FOREVER, on_taken, &taken), 0);
     EVENTUALLY(items_in(zk, LINE_PATH) == 1);

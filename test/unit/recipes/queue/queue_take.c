@@ -41,8 +41,7 @@ static void E76_an_ack_after_the_claim_was_lost_changes_nothing(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct queue_user other;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_open(&other, zk, 1, NULL);
     put_text(&u, 500, "a");
     /* An operator removes the claim while the session lives; another consumer takes the item. */
@@ -73,8 +72,7 @@ static void E01_a_claim_whose_answer_was_lost_is_found_again(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_DROP_REPLY);
     struct conclave_item *item = take_one(&u);
@@ -82,8 +80,7 @@ static void E01_a_claim_whose_answer_was_lost_is_found_again(void **state)
     assert_int_equal(conclave_item_attempt(item), 1);
     EVENTUALLY(conclave_item_is_held(item)); /* proved anew */
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_DROP_REPLY);
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
     assert_int_equal(items_in(zk, CLAIMS_PATH), 0);
     queue_user_finish(&u);
@@ -93,15 +90,13 @@ static void E03_a_claim_that_never_arrived_is_made_once_more(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_CUT_BEFORE);
     struct conclave_item *item = take_one(&u);
     assert_int_equal(conclave_item_attempt(item), 1);
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_CUT_BEFORE);
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
     queue_user_finish(&u);
 }
@@ -111,14 +106,12 @@ static void what_is_given_back_comes_again_also_by_free_and_close(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct queue_user other;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_open(&other, zk, 1, NULL);
     put_text(&u, 500, "a");
     struct conclave_item *item = take_one(&u);
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_DROP_REPLY);
-    assert_int_equal(conclave_item_nack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    nack_one(item);
     item = take_one(&other);
     assert_int_equal(conclave_item_attempt(item), 2);
     conclave_item_free(item); /* not acknowledged */
@@ -150,8 +143,7 @@ static void E81_an_item_that_is_never_acknowledged_becomes_a_dead_letter(void **
     assert_int_equal(conclave_queue_put(u.queue, 7, "poison", 6, PATIENCE_MS, name), 0);
     put_text(&u, 500, "good");
     struct conclave_item *item = take_one(&u);
-    assert_int_equal(conclave_item_nack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    nack_one(item);
     item = take_one(&u); /* its consumer dies with the last attempt */
     assert_int_equal(conclave_item_attempt(item), 2);
     fake_zk_expire(zk, candidate_session(&u.link));
@@ -175,11 +167,9 @@ static void E81_an_item_that_is_never_acknowledged_becomes_a_dead_letter(void **
     assert_int_equal(conclave_queue_requeue(u.queue, "x", PATIENCE_MS), CONCLAVE_EINVAL);
     item = take_one(&u);
     assert_int_equal(conclave_item_attempt(item), 1);
-    assert_int_equal(conclave_item_nack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    nack_one(item);
     item = take_one(&u); /* given back with the last attempt */
-    assert_int_equal(conclave_item_nack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    nack_one(item);
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
     assert_int_equal(items_in(zk, DEAD_PATH), 1);
     assert_int_equal(conclave_queue_take(u.queue, 0, &item), CONCLAVE_EEMPTY);
@@ -241,8 +231,7 @@ static void E74_at_most_once_gives_nothing_twice(void **state)
     item = take_one(&u);
     assert_true(item_is(item, "a"));
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     EVENTUALLY(items_in(zk, CLAIMS_PATH) == 0);
     put_text(&u, 500, "b");
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_EXPIRE_AFTER); /* gone with its taker */
@@ -259,8 +248,7 @@ static void E79_a_higher_priority_that_comes_later_is_taken_next(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "b1");
     put_text(&u, 500, "b2");
     put_text(&u, 900, "c");
@@ -277,8 +265,7 @@ static void E12_numbers_that_wrap_keep_their_order(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     char text[8];
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     fake_zk_set_sequence(zk, QUEUE_PATH, INT32_MAX - 1);
     for (int i = 0; i < 5; i++) {
         (void)snprintf(text, sizeof text, "%d", i);
@@ -418,8 +405,7 @@ static void E77_a_put_wakes_a_consumer_although_the_queue_was_reaped(void **stat
     struct queue_user u;
     struct queue_user producer;
     struct taken taken = {0};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_open(&producer, zk, 1, NULL);
     assert_int_equal(conclave_queue_take_async(u.queue, CONCLAVE_FOREVER, on_taken, &taken), 0);
     EVENTUALLY(items_in(zk, LINE_PATH) == 1);
@@ -444,8 +430,7 @@ static void E18_a_line_that_is_not_permitted_ends_the_take(void **state)
                           .nth = 1,
                           .action = FAKE_ERROR,
                           .error = CONCLAVE_NO_AUTH};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     fake_zk_hook(zk, &h); /* joining */
     assert_int_equal(conclave_queue_take(u.queue, PATIENCE_MS, &item), CONCLAVE_NO_AUTH);
     h.op = WIRE_GET_DATA; /* reading its own node there */
@@ -463,8 +448,7 @@ static void E78_a_buffer_too_small_leaves_the_item_as_it_is(void **state)
     char small[3];
     char large[64];
     size_t len;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "four");
     struct conclave_item *item = take_one(&u);
     assert_int_equal(conclave_item_copy(item, small, sizeof small, &len), CONCLAVE_ENOBUFS);
@@ -498,8 +482,7 @@ static void E30_everything_lost_is_made_anew(void **state)
     struct queue_user u;
     struct queue_user producer;
     struct taken taken = {0};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_open(&producer, zk, 1, NULL);
     put_text(&producer, 500, "lost");
     take_text(&u, "lost");
@@ -517,8 +500,7 @@ static void E33_timeouts_of_a_take(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct conclave_item *item;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     assert_int_equal(conclave_client_wait_connected(u.link.client, PATIENCE_MS), 0);
     assert_int_equal(conclave_queue_take(u.queue, 0, &item), CONCLAVE_EEMPTY);
     int64_t before = now_ns();
@@ -561,8 +543,7 @@ static void E34_an_item_at_the_deadline_is_taken_or_left(void **state)
     long wanted = rounds != NULL ? strtol(rounds, NULL, 10) : 300;
     int got = 0;
     int late = 0;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_open(&producer, zk, 1, NULL);
     assert_int_equal(conclave_client_wait_connected(u.link.client, PATIENCE_MS), 0);
     for (long i = 0; i < wanted; i++) {
@@ -620,8 +601,7 @@ static void E36_a_callback_may_close_and_may_not_block(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     acked_error = 1;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     assert_int_equal(conclave_queue_take_async(u.queue, PATIENCE_MS, on_taken_block, NULL), 0);
     EVENTUALLY(queue_user_get(&u, &u.closed) == 1);
@@ -637,8 +617,7 @@ static void E55_two_queues_of_a_client_are_apart(void **state)
     struct queue_user second;
     struct conclave_queue_options options = queue_options();
     struct conclave_item *item;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     options.path = "/app/second";
     queue_user_share(&second, &u, &options);
     put_text(&u, 500, "a");
@@ -646,8 +625,7 @@ static void E55_two_queues_of_a_client_are_apart(void **state)
     item = take_one(&u);
     queue_user_close(&second);
     assert_true(conclave_item_is_held(item));
-    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0);
-    conclave_item_free(item);
+    ack_one(item);
     queue_user_finish(&second);
     queue_user_finish(&u);
 }
@@ -714,8 +692,7 @@ static void E59_closing_the_client_ends_everything(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct taken taken = {0};
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     struct conclave_item *item = take_one(&u);
     for (int i = 0; i < 3; i++) {
@@ -738,8 +715,7 @@ static void E32_many_takes_leave_no_watch_behind(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct conclave_item *item;
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     for (int i = 0; i < 200; i++) {
         put_text(&u, 500, "a");
         take_text(&u, "a");

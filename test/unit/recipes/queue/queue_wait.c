@@ -110,8 +110,7 @@ static void wait_through(int step, int then, bool claimed,
     struct taken taken = {0};
     struct happening h = {.line = then > 0, .then = then};
     assert_non_null(zk);
-    queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_begin(&u, zk);
     queue_user_open(&owner, zk, 1, NULL);
     if (claimed) {
         put_text(&owner, 500, "a");
