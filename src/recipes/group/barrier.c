@@ -167,7 +167,9 @@ static const struct call_class barrier_call_class = {
 static void barrier_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct barrier_call *b = CONTAINER_OF(slot, struct barrier_call, watch);
-    barrier_to(b, BARRIER_ASK);
+    if (b->phase == BARRIER_WATCH) {
+        barrier_to(b, BARRIER_ASK);
+    }
     call_run(&b->call);
 }
 

@@ -217,8 +217,8 @@ int conclave_discovery_pick(struct conclave_discovery *d, enum conclave_pick how
     } else {
         size_t place =
             how == CONCLAVE_PICK_RANDOM ? (size_t)random_below(count) : d->turn++ % count;
-        size_t again = eligible(d, down_too, place, &found);
-        assert(again == count && found != NULL);
+        (void)eligible(d, down_too, place, &found);
+        assert(found != NULL); /* there may be more by now, as time goes on, but not fewer */
         *ret = instances_copy(found, 1);
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
     }

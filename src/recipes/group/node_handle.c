@@ -129,7 +129,7 @@ bool node_handle_take_view(struct node_handle *n, struct mirror_view *ret, bool 
 
 void node_handle_begin(struct node_handle *n)
 {
-    assert(n->parent != NULL || n->mirror.path != NULL);
+    assert(!n->member.active && !n->mirror.active);
     if (n->parent != NULL) {
         member_start(&n->member);
     }

@@ -336,7 +336,6 @@ static int fence_bindings_judge(struct blocking *b, const char *path,
     if (rc == 0 && look.is != LOOK_GONE && (!plain || look.is == LOOK_FOREIGN)) {
         rc = look_at_all(b, path, children, &look);
     }
-    assert(rc != 0 || look.is != LOOK_CONTENDS || look.czxid > 0);
     *ret_again = rc == 0 && look.is == LOOK_GONE;
     *ret = rc == 0 && look.is == LOOK_CONTENDS && look.czxid == token.czxid &&
            !fence_name_reads(slice_str(look.name));

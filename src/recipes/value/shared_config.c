@@ -176,7 +176,7 @@ static bool tell_live(struct conclave_config *c)
         }
         return false;
     }
-    assert(!stale && state.zxid >= c->told.zxid);
+    assert(!stale);
     c->live = true;
     client_unlock(client);
     int error = tell_state(c, &state, why);

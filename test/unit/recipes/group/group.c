@@ -838,9 +838,24 @@ static void in_a_loop_without_threads(void **state)
     assert_false(fake_zk_exists(zk, GROUP "/a"));
 }
 
+static void an_observer_without_callbacks_sees_nothing_and_closes(void **state)
+{
+    struct candidate c;
+    struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
+    struct conclave_group *group;
+    candidate_connect(&c, *state, 0, "x");
+    options.path = "/app/group";
+    assert_int_equal(conclave_group_open(c.recipes, &options, NULL, NULL, &group), 0);
+    assert_int_equal(conclave_group_membership(group), CONCLAVE_MEMBERSHIP_OUT);
+    assert_int_equal(conclave_group_close_wait(group, PATIENCE_MS), 0);
+    conclave_group_destroy(group);
+    candidate_finish(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        E_TEST(an_observer_without_callbacks_sees_nothing_and_closes),
         E_TEST(E01_create_reply_lost_is_found_again),
         E_TEST(E03_create_that_never_arrived_is_retried_once),
         E_TEST(E05_ghost_of_an_expired_session_is_no_membership),
