@@ -12,11 +12,14 @@ usage: disk_test.py [--rounds N] [--seed N] [--only FAULT]
 """
 
 import argparse
+import contextlib
+import http.client
 import os
 import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import urllib.error
@@ -149,12 +152,40 @@ class Filling:
             expect(time.monotonic() - self.last < RECOVERY_S, "the others take no writes")
 
 
-def aside(member, text_of_log):
+class Witness(threading.Thread):
+    """Asks a member all the time, as it may be aside for a second only."""
+
+    def __init__(self, member):
+        super().__init__(daemon=True)
+        self.member = member
+        self.ending = threading.Event()
+        self.said_aside = threading.Event()
+        self.was_fine = False  # between two answers that it is aside
+        self.start()
+
+    def is_aside(self):
+        status, text = self.member.ask_admin("/readyz")
+        return status == 503 and "aside" in text
+
+    def run(self):
+        while not self.ending.wait(0.02):
+            with contextlib.suppress(OSError, http.client.HTTPException):  # while it opens its folder again
+                if self.is_aside():
+                    fine = self.member.is_fine()
+                    self.was_fine |= fine and self.is_aside()
+                    self.said_aside.set()
+
+    def end(self):
+        self.ending.set()
+        self.join()
+
+
+def aside(member, witness, text_of_log):
     """What a member that stepped aside says of itself."""
     expect(member.alive(), f"member {member.number} ended:\n{member.log_tail()}")
-    expect(not member.is_fine(), f"member {member.number} stepped aside and says imok")
-    status, text = member.ask_admin("/readyz")
-    expect(status == 503 and "aside" in text, f"/readyz of a member that stepped aside: {status} {text}")
+    expect(witness.said_aside.wait(5), f"/readyz of member {member.number} never said that it is aside")
+    witness.end()
+    expect(not witness.was_fine, f"member {member.number} stepped aside and says imok")
     status, text = member.ask_admin("/metrics")
     rows = [line for line in text.splitlines() if line.startswith("conclave_steps_aside ")]
     expect(status == 200 and rows and float(rows[0].split()[1]) >= 1, f"/metrics says nothing of it: {status} {rows}")
@@ -175,6 +206,7 @@ def log_since(member):
 def until_aside(member, rest, again, seconds=FILL_S):
     """Writes until the member steps aside; checks what it says and that the others went on."""
     text = log_since(member)
+    witness = Witness(member)
     filling = Filling(rest)
     deadline = time.monotonic() + seconds
     while "stepped-aside" not in text():
@@ -184,8 +216,7 @@ def until_aside(member, rest, again, seconds=FILL_S):
     for _ in range(20):
         again()
         filling.step()
-    wait_for(lambda: not member.is_fine(), 5, "no imok from who stepped aside")
-    aside(member, text)
+    aside(member, witness, text)
     return filling
 
 
