@@ -376,7 +376,7 @@ static void run_nothing(struct command_run *r)
 
 /* Watches and sessions */
 
-static void key_number(struct command_run *r, int64_t number)
+static void json_key_number(struct command_run *r, int64_t number)
 {
     char key[32];
     snprintf(key, sizeof key, "%" PRId64, number);
@@ -406,7 +406,7 @@ static void put_watches(struct command_run *r, const char *key, bool by_session)
     while (i < count && view_has_room(&room)) {
         const struct view_watch *first = &watches[i];
         if (by_session) {
-            key_number(r, first->session_id);
+            json_key_number(r, first->session_id);
         } else {
             view_path(first->path, &shown);
             json_key_text(r->json, slice_make(shown.text, shown.len));
@@ -453,7 +453,7 @@ static void list_session(void *ctx, int64_t session_id)
         json_array_end(list->run->json);
     }
     list->open = true;
-    key_number(list->run, session_id);
+    json_key_number(list->run, session_id);
     json_array_begin(list->run->json);
 }
 
@@ -474,7 +474,7 @@ static void run_dump(struct command_run *r)
     json_object_begin(r->json);
     for (size_t i = 0; i < count;) {
         int64_t due_ms = items[i].due_ms;
-        key_number(r, due_ms);
+        json_key_number(r, due_ms);
         json_array_begin(r->json);
         for (; i < count && items[i].due_ms == due_ms; i++) {
             json_int(r->json, items[i].session_id);

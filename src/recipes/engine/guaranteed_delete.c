@@ -43,7 +43,8 @@ static void guaranteed_delete_retry_later(struct deletes *deletes)
 }
 
 /* Whether nothing is left to do after this answer. */
-static bool is_over(const struct conclave_client *client, const struct deletion *d, int error)
+static bool guaranteed_delete_is_over(const struct conclave_client *client,
+                                      const struct deletion *d, int error)
 {
     enum conclave_state state = client_state(client);
     if (error == 0 || error == CONCLAVE_NO_NODE || state_is_final(state)) {
@@ -61,7 +62,7 @@ static void guaranteed_delete_on_deleted(struct conclave_client *client,
 {
     struct deletion *d = ctx;
     d->in_flight = false;
-    if (is_over(client, d, reply->error)) {
+    if (guaranteed_delete_is_over(client, d, reply->error)) {
         deletion_end(d);
         return;
     }
