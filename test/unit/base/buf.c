@@ -133,6 +133,29 @@ static void test_consume_and_take(void **state)
     buf_finish(&b);
 }
 
+/* The server lowers the limit of a connection's output for one answer: the memory may already be larger than that. */
+static void test_limit_lowered_below_the_memory(void **state)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    for (int i = 0; i < 100; i++) {
+        buf_append_u8(&b, (uint8_t)i);
+    }
+    assert_true(b.cap > 101);
+    b.max = 101;
+    while (b.len < b.cap) {
+        buf_append_u8(&b, 7);
+    }
+    size_t cap = b.cap;
+    buf_append_u8(&b, 7);
+    assert_false(buf_ok(&b));
+    assert_int_equal(buf_reserve(&b, 1), CONCLAVE_ETOOBIG);
+    assert_int_equal(b.len, cap);
+    assert_int_equal(b.cap, cap);
+    assert_int_equal(b.data[99], 99);
+    buf_finish(&b);
+}
+
 /* Random appends and cuts against a plain array. */
 static void test_model(void **state)
 {
@@ -177,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_printf_grows),
         cmocka_unit_test(test_integers_are_big_endian),
         cmocka_unit_test(test_consume_and_take),
+        cmocka_unit_test(test_limit_lowered_below_the_memory),
         cmocka_unit_test(test_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
