@@ -42,8 +42,9 @@ void buf_trim(struct buf *b, size_t keep)
 
 int buf_grow(struct buf *b, size_t more)
 {
-    assert(b->len <= b->cap && b->len <= b->max);
-    if (more > b->max - b->len) {
+    assert(b->len <= b->cap);
+    /* The owner may have lowered max, even below len. */
+    if (b->len > b->max || more > b->max - b->len) {
         b->failed = true;
         return CONCLAVE_ETOOBIG;
     }
