@@ -176,7 +176,12 @@ static void on_czxid(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
     struct line_entry *c = &p->list[p->list_next];
-    if (!current(p, step) || (reply->error != 0 && reply->error != CONCLAVE_NO_NODE)) {
+    if (!current(p, step)) {
+        list_clear(p);
+        place_forget_before(p);
+        return;
+    }
+    if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         list_failed(p, reply->error);
         return;
     }

@@ -2,6 +2,7 @@
 #include "support/locker.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 static void holder_and_waiter(struct fake_zk *zk, struct locker *a, struct locker *b)
@@ -243,6 +244,36 @@ static void E33_times_of_every_size(void **state)
     EVENTUALLY(fake_zk_child_count(zk, LOCK_PATH) == 0);
     assert_int_equal(conclave_lock_acquire(b.lock, INT64_MAX, NULL), 0);
     locker_finish(&a);
+    locker_finish(&b);
+}
+
+static atomic_bool answer_is_late;
+
+static void answer_late(struct fake_zk *zk, void *ctx)
+{
+    answer_is_late = true;
+    sleep_ms(150);
+}
+
+/* Equal numbers: each node's czxid is asked for. It is canceled while such an answer is on its way. */
+static void E33_canceled_while_the_order_is_looked_up(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker b;
+    fake_zk_create(zk, "/app", "", 0);
+    fake_zk_create(zk, LOCK_PATH, "", 0);
+    fake_zk_create(zk, LOCK_PATH "/aa-n_0000000000", "x", 0x99);
+    fake_zk_create(zk, LOCK_PATH "/bb-n_0000000000", "x", 0x99);
+    locker_open(&b, zk, 1, "b");
+    struct fake_hook hook = {
+        .endpoint = 1, .op = WIRE_EXISTS, .nth = 1, .action = FAKE_CALL, .fn = answer_late};
+    fake_zk_hook(zk, &hook);
+    answer_is_late = false;
+    locker_ask(&b, CONCLAVE_FOREVER);
+    EVENTUALLY(answer_is_late);
+    assert_int_equal(conclave_lock_cancel(b.lock), 0);
+    EVENTUALLY(ANSWER(&b) == CONCLAVE_ECANCELED);
+    EVENTUALLY(fake_zk_child_count(zk, LOCK_PATH) == 2);
     locker_finish(&b);
 }
 
@@ -503,6 +534,7 @@ int main(void)
         E_TEST(E31_list_larger_than_the_client_takes_is_told),
         E_TEST(E32_a_thousand_turns_leave_nothing),
         E_TEST(E33_times_of_every_size),
+        E_TEST(E33_canceled_while_the_order_is_looked_up),
         E_TEST(E34_time_is_up_when_it_is_granted),
         E_TEST(E35_cancel_at_every_step),
         E_TEST(E36_released_and_closed_inside_its_callback),
