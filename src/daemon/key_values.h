@@ -15,9 +15,6 @@ int key_set_host(struct zoo_cfg *c, struct net_address *address, const char *key
 int key_set_path(struct zoo_cfg *c, char **field, const char *key, const char *value,
                  const char *where) CONCLAVE_MUST_USE;
 
-/* Overwrites and frees a secret. *text may be NULL, and is NULL afterwards. */
-void key_wipe(char **text);
-
 /* Parses a decimal number; false if the text holds anything else. */
 bool key_number(const char *text, int64_t *ret);
 
