@@ -590,12 +590,16 @@ void ensemble_tick(struct ensemble *e)
         }
         leadership_look_at_contact(e->service);
     }
+    if (e->sole &&
+        e->service->standing.read_only) { /* the others were removed before they answered */
+        leadership_look_at_contact(e->service);
+    }
 }
 
 int64_t ensemble_deadline(const struct ensemble *e)
 {
     bool waits = !list_empty(&e->unapplied) && e->leader != 0;
-    int64_t at = e->sole ? INT64_MAX : e->tick_at;
+    int64_t at = e->sole && !e->service->standing.read_only ? INT64_MAX : e->tick_at;
     at = waits && e->resend_at < at ? e->resend_at : at;
     return e->retry_at < at ? e->retry_at : at;
 }

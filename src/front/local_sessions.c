@@ -74,7 +74,7 @@ int local_session_renew(struct local_sessions *l, struct local_session *session,
 
 void local_session_upgrade(struct local_sessions *l, struct local_session *session)
 {
-    assert(!session->upgrading && !session->read_only);
+    assert(!session->upgrading);
     session->upgrading = true;
     session_tracker_remove(l->alive, session->session.id);
 }

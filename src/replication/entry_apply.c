@@ -32,8 +32,10 @@ static int apply_entry(struct replication *r, uint64_t index, uint64_t term, uin
                        struct slice payload)
 {
     assert(index == r->applied + 1);
+    if (term < r->applied_term) {
+        return CONCLAVE_ECORRUPT; /* an entry has an older term than the one before it */
+    }
     r->applied = index;
-    assert(term >= r->applied_term);
     r->applied_term = term;
     r->applied_bytes += payload.len;
     if (kind == ENTRY_CONFIGURATION) {

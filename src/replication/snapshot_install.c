@@ -196,12 +196,16 @@ static void finish(struct replication *r)
     struct snapshot_install *in = &r->install;
     const struct snapshot_meta *meta = &in->reader.meta;
     struct engine_result result;
+    if (meta->index <= r->applied || meta->term < r->applied_term) {
+        running_log_fail(r, CONCLAVE_ECORRUPT,
+                         "the snapshot of the leader is older than this state");
+        return;
+    }
     int rv = r->callbacks.restore(r->callbacks.ctx, in->reader.content);
     if (rv != 0) {
         running_log_fail(r, rv, "the snapshot of the leader cannot be loaded");
         return;
     }
-    assert(meta->index > r->applied && meta->term >= r->applied_term);
     entry_table_reset(&r->table, meta->index + 1);
     r->commands = 0;
     r->snapshot_index = meta->index;
