@@ -8,7 +8,7 @@
  * present at one moment; a process that gives up (timeout, canceled) has either entered or does
  * not count, never both; a member whose session is lost gets an error, never a success.
  *
- * Waiting uses watches; whatever wakes a waiter, it reads the server's state again. Works on
+ * Waiting uses watches; a waiter that wakes always reads the server's state again. Works on
  * Conclave and on Apache ZooKeeper.
  */
 #ifndef CONCLAVE_BARRIER_H
@@ -56,7 +56,8 @@ CONCLAVE_API int conclave_barrier_set(struct conclave_barrier *barrier,
 CONCLAVE_API int conclave_barrier_set_async(struct conclave_barrier *barrier, int64_t timeout_ms,
                                             conclave_barrier_fn done, void *ctx) CONCLAVE_MUST_USE;
 
-/* Removes the barrier; 0 also if there is none. As above; CONCLAVE_NOT_EMPTY: it has children. */
+/* Removes the barrier; 0 also if the barrier does not exist. As above; CONCLAVE_NOT_EMPTY: it has
+ * children. */
 CONCLAVE_API int conclave_barrier_remove(struct conclave_barrier *barrier,
                                          int64_t timeout_ms) CONCLAVE_MUST_USE;
 CONCLAVE_API int conclave_barrier_remove_async(struct conclave_barrier *barrier, int64_t timeout_ms,

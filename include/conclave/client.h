@@ -124,7 +124,7 @@ struct conclave_client_options {
     bool new_session;           /* after LOST begin a new session (default true) */
     conclave_state_fn on_state; /* called for every change, in order; may be NULL */
     void *ctx;                  /* given to on_state */
-    size_t max_request;         /* bytes of one request; 0: 1 MiB, what servers take by default */
+    size_t max_request;         /* bytes of one request; 0: 1 MiB, the default limit of servers */
     size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */
     const struct conclave_tls_options *tls;   /* NULL: without TLS */
     const struct conclave_sasl_options *sasl; /* NULL: without SASL */
@@ -167,7 +167,7 @@ CONCLAVE_API int conclave_client_open(const struct conclave_client_options *opti
 CONCLAVE_API int conclave_client_start(struct conclave_client *client) CONCLAVE_MUST_USE;
 
 /* Own loop: poll this descriptor for reading (it never changes); call dispatch when it is readable
- * and when the timeout has passed. The timeout is 0 to call now, -1 if there is none. dispatch
+ * and when the timeout has passed. The timeout is 0 to call now, -1 for no timeout. dispatch
  * never blocks; it returns 0, or CONCLAVE_ECLOSED after the client was closed and all callbacks
  * have run. */
 CONCLAVE_API int conclave_client_fd(const struct conclave_client *client);

@@ -41,7 +41,7 @@ struct conclave_config_state {
     bool stale;    /* from the file: the ensemble has not been reached yet */
 };
 
-/* Callbacks of one handle run one at a time. Any may be NULL. What they are given lives until they
+/* Callbacks of one handle run one at a time. Any may be NULL. Their arguments live until they
  * return. */
 struct conclave_config_callbacks {
     /* Checks whether the program can use this state: 0, or any other value and a reason of one
@@ -105,9 +105,9 @@ CONCLAVE_API void conclave_config_destroy(struct conclave_config *config);
 
 /* As the expected version of a put. */
 #define CONCLAVE_CONFIG_ABSENT (-2) /* the node must not be there yet */
-#define CONCLAVE_CONFIG_ANY (-3)    /* whatever is there, compared with what was just read */
+#define CONCLAVE_CONFIG_ANY (-3)    /* replace any version, compared with the one just read */
 
-/* What a put has made. */
+/* The result of a put. */
 struct conclave_config_written {
     int32_t version;
     int64_t mzxid; /* to be waited for by conclave_config_wait_acked */
@@ -158,8 +158,8 @@ struct conclave_config_acks_options {
     size_t size;
     const char *path;       /* the configuration's */
     const char *ack_path;   /* NULL: <path>.acks */
-    const char *group_path; /* whose members must have said something; NULL: all who have an ack */
-    int64_t zxid;           /* the put's mzxid: what is waited for */
+    const char *group_path; /* its members must have acknowledged; NULL: all ids with an ack */
+    int64_t zxid;           /* the put's mzxid, for which the call waits */
     size_t at_least;        /* minimum number of acks */
 };
 #define CONCLAVE_CONFIG_ACKS_OPTIONS_INIT                                                          \

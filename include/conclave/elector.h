@@ -3,12 +3,13 @@
  * active, it makes sure that the previous one is dead, unless that one stopped cleanly.
  *
  * Two nodes, in the layout of Hadoop's elector:
- *   <dir>/ActiveStandbyElectorLock  ephemeral: who may become active
- *   <dir>/ActiveBreadCrumb          persistent: who became active last, and whether it stopped cleanly
- * The member that gets the lock reads the breadcrumb. If it names another incarnation that did not stop
- * cleanly, the member fences that one; until that succeeds, or an operator confirms that it is dead
- * (conclave_elector_override), no member becomes active. Then the member writes the breadcrumb, in a
- * transaction that fails if another member was faster, and only then activate is called.
+ *   <dir>/ActiveStandbyElectorLock  ephemeral: the member that may become active
+ *   <dir>/ActiveBreadCrumb          persistent: the last active member, and whether it stopped
+ * cleanly The member that gets the lock reads the breadcrumb. If it names another incarnation that
+ * did not stop cleanly, the member fences that one; until that succeeds, or an operator confirms
+ * that it is dead (conclave_elector_override), no member becomes active. Then the member writes the
+ * breadcrumb, in a transaction that fails if another member was faster, and only then activate is
+ * called.
  *
  * Guarantee: is_active turns false, and deactivate has started, before activate of another member
  * is called, as long as clocks run at about the same speed; a quorum proves the lease. A process
@@ -185,7 +186,7 @@ CONCLAVE_API int conclave_elector_view(struct conclave_recipes *recipes, const c
 CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view);
 
 /* (Deleting the lock and the breadcrumb by hand while a member is active voids the guarantee:
- * versions begin anew.) */
+ * versions then start at 0 again.) */
 
 /* Confirms that the member with this token is dead: lets the next member become active without
  * fencing it. token must be that of the present breadcrumb, which must not be clean; otherwise

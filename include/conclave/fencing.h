@@ -33,7 +33,7 @@ extern "C" {
 struct conclave_fence_binding {
     const char *prefix;
     const char *lock;
-    int64_t lock_delay_ms; /* how long nobody writes after a holder went without letting go */
+    int64_t lock_delay_ms; /* time without writes after a holder went without a release */
     /* end of a running delay, in ms since 1970 by the leader's clock; 0: none is running */
     int64_t closed_until_ms;
 };
@@ -94,7 +94,7 @@ CONCLAVE_API int conclave_token_gate_admit(struct conclave_token_gate *gate, con
 /* One line of text with a newline, for a file. */
 CONCLAVE_API void conclave_token_gate_print(const struct conclave_token_gate *gate,
                                             char buf[CONCLAVE_TOKEN_GATE_TEXT_MAX]);
-/* From such a text, of len bytes. CONCLAVE_ECORRUPT: it is none. */
+/* Reads such a text of len bytes. CONCLAVE_ECORRUPT: it is not a gate. */
 CONCLAVE_API int conclave_token_gate_parse(const char *text, size_t len,
                                            struct conclave_token_gate *ret) CONCLAVE_MUST_USE;
 

@@ -16,7 +16,7 @@
  * <path>.dead the dead letters, <path>.line the waiting consumers, <path>.room the waiting
  * producers, <path>.puts one node per producer. A listing is one answer of the server: keep a
  * queue below some 10,000 items (1 MiB), or use several. After 2^31 puts the order of sequence
- * numbers starts anew.
+ * numbers starts again.
  */
 #ifndef CONCLAVE_QUEUE_H
 #define CONCLAVE_QUEUE_H
@@ -110,7 +110,7 @@ CONCLAVE_API int conclave_queue_take(struct conclave_queue *queue, int64_t timeo
 CONCLAVE_API int conclave_queue_take_async(struct conclave_queue *queue, int64_t timeout_ms,
                                            conclave_take_fn done, void *ctx) CONCLAVE_MUST_USE;
 
-/* What it holds; lives until it is freed. */
+/* The item's data; live until the item is freed. */
 CONCLAVE_API const void *conclave_item_data(const struct conclave_item *item, size_t *ret_len);
 CONCLAVE_API const char *conclave_item_name(const struct conclave_item *item);
 CONCLAVE_API int conclave_item_priority(const struct conclave_item *item);
@@ -173,7 +173,7 @@ struct conclave_queue_entry {
     const char *name;
     int priority;
     int attempts;       /* number of deliveries; of a dead letter 0 */
-    int64_t session_id; /* that has claimed it; 0: nobody */
+    int64_t session_id; /* that has claimed it; 0: none */
     const char *holder; /* id of that consumer, "" */
     int64_t ctime_ms;   /* when it was put (became a dead letter) */
     const void *data;   /* with_data; else NULL */

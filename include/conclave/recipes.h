@@ -1,5 +1,5 @@
 /*
- * What all recipes of a client share: the runtime, fencing tokens, the lease, names of nodes.
+ * The common parts of a client's recipes: the runtime, fencing tokens, the lease, names of nodes.
  *
  * Create a recipe's handle on a runtime; it reports by callbacks or by blocking functions; close
  * it before you destroy it. For all handles: functions may be called from any thread; a child

@@ -30,7 +30,7 @@ struct conclave_redis;
 /* State of the record. Writes are allowed in OK, DEGRADED and PAUSED. */
 enum conclave_redis_state {
     CONCLAVE_REDIS_NONE,           /* there is no record */
-    CONCLAVE_REDIS_UNREADABLE,     /* what is there is no record, or names a state unknown here */
+    CONCLAVE_REDIS_UNREADABLE,     /* the node's data are not a record, or name an unknown state */
     CONCLAVE_REDIS_OK,             /* the master serves */
     CONCLAVE_REDIS_FAILING_OVER,   /* it is being replaced: hold writes */
     CONCLAVE_REDIS_NO_CANDIDATE,   /* it is down, and no server can take its place */

@@ -65,7 +65,7 @@ static int help_about(char *topic)
 
 int main(int argc, char **argv)
 {
-    /* A reader that went away is an error of the write, told like any other. */
+    /* A closed reader is an error of the write, printed like any other error. */
     signal(SIGPIPE, SIG_IGN);
     /* This process waits for its children; its parent may have left SIGCHLD ignored. */
     signal(SIGCHLD, SIG_DFL);

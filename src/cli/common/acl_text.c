@@ -42,7 +42,7 @@ static bool perms_parse(const char *text, size_t len, int32_t *ret)
     return len > 0;
 }
 
-/* The entry at the beginning of text, which is cut into its parts; *ret_next is what follows its comma, or NULL. */
+/* The entry at the beginning of text, which is cut into its parts; *ret_next is the text after its comma, or NULL. */
 static bool entry_parse(char *text, struct conclave_acl *ret, char **ret_next)
 {
     if (strncmp(text, "auth", 4) == 0 && (text[4] == '\0' || text[4] == ',')) {

@@ -8,10 +8,10 @@
 struct client_command {
     const struct command_usage *usage;
     int path; /* index of the operand that is a path and may be left out if last; -1: none */
-    /* What options_parse cannot know, and what is to be read before there is a connection:
-     * OPTIONS_GO_ON or the exit code after the error was told. May be NULL. */
+    /* Checks that options_parse cannot make, and input to read before the client connects:
+     * OPTIONS_GO_ON or the exit code after the error was printed. May be NULL. */
     int (*check)(void *target, const struct operands *operands);
-    /* The exit code; errors were told. */
+    /* The exit code; errors were printed. */
     int (*run)(struct conclave_client *client, const void *target, const struct operands *operands);
     /* Instead of run, for one request about the path: which, and what prints the answer. 0 or the error. */
     enum conclave_op_type request;

@@ -20,7 +20,7 @@ enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000, SIGNAL_LOOK_MS = 100 };
 struct hint {
     int error;
     int exit_code;
-    const char *text; /* what to do; NULL: nothing to add */
+    const char *text; /* advice for the user; NULL: none */
 };
 
 /* Errors with an exit code or a hint of their own; the rest follows from exit_code_of. */
@@ -182,7 +182,7 @@ int connection_servers(const char *command, const struct common_options *options
     return error == 0 ? 0 : fail(command, NULL, error);
 }
 
-/* From now on messages are about these servers. 0, or the exit code after the error was told. */
+/* From now on messages are about these servers. 0, or the exit code after the error was printed. */
 static int servers_use(const char *command, const struct common_options *options)
 {
     struct conclave_server_list *list = NULL;
@@ -286,7 +286,8 @@ static int signal_pending(void)
     return 0;
 }
 
-/* Waits for the session in pieces, because commands with a waiter block signals. *ret_signal: what ended the waiting. */
+/* Waits for the session in pieces, because commands with a waiter block signals. *ret_signal: the signal that ended the
+ * waiting. */
 static int connection_wait(struct conclave_client *client, int64_t timeout_ms, int *ret_signal)
 {
     int error = CONCLAVE_ETIMEDOUT;
@@ -314,7 +315,7 @@ int connection_open_own(const char *command, const struct common_options *option
     }
     client_options.request_timeout_ms = options->timeout_ms;
     client_options.read_only = options->read_only;
-    client_options.exactly_once = true; /* what a script writes is not in doubt after a lost link */
+    client_options.exactly_once = true; /* scripts know each outcome, even after a lost link */
     client_options.on_state = on_state;
     client_options.ctx = ctx;
     int code = connection_create(command, options, &client_options, &client);

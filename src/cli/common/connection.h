@@ -1,5 +1,5 @@
 /*
- * What the client commands share: a connected client, errors told in one line that says what to do,
+ * Common parts of the client commands: a connected client, errors in one line with advice,
  * and the exit code that belongs to each.
  */
 #ifndef CLI_COMMON_CONNECTION_H
@@ -15,22 +15,22 @@
 #include <conclave/servers.h>
 
 /* The ACL of --acl or, without that, of $CONCLAVE_ACL; no entries: neither. 0, or the exit code after the
- * error was told. Free with acl_entries_free, also after failure. */
+ * error was printed. Free with acl_entries_free, also after failure. */
 int connection_acl(const char *command, const struct common_options *options,
                    struct acl_entries *ret);
 
-/* The servers of --server or, without that, those that the library uses. 0, or the exit code after the error was told.
+/* The servers of --server, else the library's default servers. 0, or the exit code after the error was printed.
  * Free with conclave_server_list_free. */
 int connection_servers(const char *command, const struct common_options *options,
                        struct conclave_server_list **ret);
 
 /* A client made from the common options and the environment; the rest of client_options is the
- * caller's. 0, or the exit code of an error that was told. */
+ * caller's. 0, or the exit code of a printed error. */
 int connection_create(const char *command, const struct common_options *options,
                       struct conclave_client_options *client_options, struct conclave_client **ret);
 
 /* Connects within the common timeout; requests are bounded by it, too. on_state may be NULL. 0,
- * or the exit code after the error was told. Close with connection_close. */
+ * or the exit code after the error was printed. Close with connection_close. */
 int connection_open(const char *command, const struct common_options *options,
                     conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
 
@@ -50,11 +50,11 @@ struct connection_base {
 void connection_share(const struct connection_base *base);
 bool connection_is_shared(void);
 
-/* What a command does with recipes; the exit code. */
+/* Runs a command that uses recipes; returns the exit code. */
 typedef int (*recipes_fn)(struct conclave_client *client, struct conclave_recipes *recipes,
                           void *ctx);
 
-/* Connects, calls fn with recipes on that connection, and ends both. The exit code of fn, or of an error that was told. */
+/* Connects, calls fn with recipes on that connection, and ends both. The exit code of fn, or of a printed error. */
 int connection_run_recipes(const char *command, const struct common_options *options, recipes_fn fn,
                            void *ctx);
 
@@ -62,8 +62,8 @@ int connection_run_recipes(const char *command, const struct common_options *opt
 int connection_run_waiting(const char *command, const struct common_options *options,
                            struct waiter *w, const int *signals, recipes_fn fn, void *ctx);
 
-/* The exit code of a command that has waited: of the waiter's error or, without one, of `error`, after that was told; else
- * 128 + the signal's number; else 0. */
+/* The exit code of a command that has waited: of the waiter's error or, without one, of `error`, after printing it;
+ * else 128 + the signal's number; else 0. */
 int wait_exit_code(struct waiter *w, const char *command, const char *subject, int error,
                    int number);
 
@@ -89,7 +89,7 @@ int path_check(const struct command_usage *usage, const char *path);
 /* The first line of a list: its titles, with tabs between. Nothing with --json, and nothing without rows. */
 void output_titles(const struct common_options *options, size_t rows, const char *titles);
 
-/* Flushes stdout. The given exit code, or CLI_EXIT_IO after the trouble was told. */
+/* Flushes stdout. The given exit code, or CLI_EXIT_IO after the error was printed. */
 int output_end(const char *command, int exit_code);
 
 #endif

@@ -10,7 +10,7 @@
 #include <conclave/client.h>
 
 /* Adds those of the options or, without any there, of the environment. 0, or the exit code after
- * the error was told. */
+ * the error was printed. */
 int credentials_add(const char *command, const struct common_options *options,
                     struct conclave_client *client);
 
@@ -22,11 +22,11 @@ void credentials_check_file(const char *command, const char *file);
 int credentials_add_text(const char *command, const char *source, const char *text,
                          struct conclave_client *client);
 
-/* What a connection is opened with; holds what the client's options point to. */
+/* The credentials of a connection; owns the memory to which the client's options point. */
 struct connection_security {
     struct conclave_tls_options tls;
     struct conclave_sasl_options sasl;
-    char why[512]; /* what is wrong with either, after conclave_client_open */
+    char why[512]; /* the fault of either, after conclave_client_open */
 };
 
 /* Sets client_options->tls and ->sasl, NULL where they are not wanted; they are good as long as
@@ -35,7 +35,7 @@ void connection_security_fill(struct connection_security *s, const char *command
                               const struct common_options *options,
                               struct conclave_client_options *client_options);
 
-/* What line leaves open is taken from `from`, as a whole for each of both. True when line said nothing of them. */
+/* Takes from `from` each of the two that line does not give, as a whole. True when line gives neither. */
 bool connection_security_inherit(struct common_options *line, const struct common_options *from);
 
 #endif

@@ -10,7 +10,7 @@
 /* More than any server takes by default (1 MB); a limit so that an endless input ends. */
 #define DATA_INPUT_MAX ((size_t)64 << 20)
 
-/* Reads all of a file into out, "-" being stdin. 0, or the exit code after the error was told. */
+/* Reads all of a file into out, "-" being stdin. 0, or the exit code after the error was printed. */
 int data_read(const char *command, const char *file, struct buf *out);
 
 /* Appends what is left of a stream to out. 0 or an errno; EFBIG: it does not fit. */

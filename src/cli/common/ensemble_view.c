@@ -51,7 +51,7 @@ static void copy_admin(struct ensemble_view_server *s, const char *address)
 static bool add_member(struct ensemble_view_server *s, char *fields[], size_t n)
 {
     if (n < 7) {
-        return true; /* of a later version: what is not understood is left out */
+        return true; /* of a later version: unknown parts are left out */
     }
     struct ensemble_view_member *more =
         realloc(s->members, (s->members_count + 1) * sizeof *s->members);
@@ -194,7 +194,7 @@ static int ask_word(const char *command, const struct common_options *options, i
     for (size_t i = 0; i < n; i++) {
         struct ensemble_view_server *s = &r->servers[asks[i].index];
         if (code != 0) {
-            /* told */
+            /* printed */
         } else if (asks[i].error != 0 && asks[i].answer.len == 0) {
             copy(s->state, sizeof s->state, asks[i].why);
             /* a server that does not know the word may end the connection in any way */

@@ -56,7 +56,7 @@ struct ensemble_view {
     size_t count;
 };
 
-/* Asks; an answer is waited for no longer than timeout_ms. 0, or the exit code of what was told. Finish in any case. */
+/* Asks, and waits at most timeout_ms for an answer. 0, or the exit code of a printed error. Finish in any case. */
 int ensemble_view_gather(const char *command, const struct common_options *options,
                          int64_t timeout_ms, struct ensemble_view *ret);
 void ensemble_view_finish(struct ensemble_view *r);
@@ -70,7 +70,7 @@ void ensemble_view_server_finish(struct ensemble_view_server *s);
  * nobody answered. */
 const struct ensemble_view_server *ensemble_view_best(const struct ensemble_view *r);
 
-/* What people call a member whose id is this: 0 to 255; the id of member 0 is 256. */
+/* The number by which people know the member with this id: 0 to 255; the id of member 0 is 256. */
 static inline uint64_t ensemble_view_number(uint64_t id)
 {
     return id & 255;

@@ -1,5 +1,5 @@
 /*
- * What --help and "conclave help" print, made from the tables of options. Lines are at most 80
+ * Makes the output of --help and "conclave help" from the tables of options. Lines are at most 80
  * columns wide. Each function returns the exit code: 0, or CLI_EXIT_IO.
  */
 #ifndef CLI_COMMON_HELP_H

@@ -147,7 +147,7 @@ int branch_walk(struct conclave_client *client, const char *root, int max_depth,
         char *path = stack.items[--stack.count];
         int depth = path_depth(path) - root_depth;
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
-        /* What a session reads never goes back, so one proof does for all that follows. */
+        /* A session's reads never go back in time, so one proof is enough for all later reads. */
         op.linearizable = linearizable && is_root;
         struct conclave_reply *reply = NULL;
         error = conclave_call(client, &op, &reply);

@@ -1,4 +1,4 @@
-/* What several tree commands share: a stat as text and JSON, and walking a branch. */
+/* Common parts of the tree commands: a stat as text and JSON, and walking a branch. */
 #ifndef CLI_COMMON_NODE_OUTPUT_H
 #define CLI_COMMON_NODE_OUTPUT_H
 
@@ -22,7 +22,7 @@ const char *time_text(int64_t ms, char buf[TIME_TEXT_MAX]);
 /* parent/name on the heap; NULL when memory is out. */
 char *node_path(const char *parent, const char *name);
 
-/* Told of each node of a branch; children: the node's children and stat, NULL when they may not be
+/* Called for each node of a branch; children: the node's children and stat, NULL when they may not be
  * read (not of the root). An error ends the walk. */
 typedef int (*branch_fn)(const char *path, int depth, const struct conclave_reply *children,
                          void *ctx);

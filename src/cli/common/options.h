@@ -26,7 +26,7 @@ enum option_kind {
     OPTION_ROWS, /* no option: the rows of another table */
 };
 
-/* What was given, in its order; several rows may add to one list. */
+/* The given values, in their order; several rows may add to one list. */
 enum { OPTION_LIST_MAX = 32 };
 struct option_list {
     struct {
@@ -45,13 +45,13 @@ struct option_row {
         value; /* text: its name in the help; the table of OPTION_ROWS, whose offsets begin at this row's */
     const char *help; /* sentences; --help shows the first one */
 };
-/* A row that stands for another table; at: offset in the target that the table's own offsets are added to. */
+/* A row that includes another table; at: offset in the target that the table's own offsets are added to. */
 #define OPTION_GROUP(table, at)                                                                    \
     {                                                                                              \
         .kind = OPTION_ROWS, .value = (table), .offset = (at)                                      \
     }
 
-/* What all client commands have in common: the first member of each target. */
+/* The options of all client commands: the first member of each target. */
 struct common_options {
     const char *server; /* NULL: $CONCLAVE_SERVER or the default */
     int64_t session_ms;
@@ -144,7 +144,7 @@ int options_parse(const struct command_usage *usage, int argc, char **argv, void
 int usage_error(const struct command_usage *usage, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What must not be, and the error of it; a row without text ends the table. */
+/* A forbidden combination and its error; a row without text ends the table. */
 struct usage_rule {
     bool broken;
     const char *text;

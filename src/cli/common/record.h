@@ -1,6 +1,6 @@
 /*
- * What a command prints, for people and for programs: a line of columns with tabs between, or with --json an object. Each
- * value is given once, with the name of its member. Members that only JSON has go to `j`, if `json`.
+ * The output of a command, for people and for programs: a line of columns with tabs between, or with --json an object.
+ * Each value is given once, with the name of its member. Members that only JSON has go to `j`, if `json`.
  *
  *     record_begin(&r, as_json);                a line, or a list inside the object:
  *     record_string(&r, "id", id);              record_list_begin(&r, "members", count, "ID\tTOKEN");

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all questions share. */
+/* The common state of all questions. */
 struct query_run {
     uv_loop_t loop;
     uv_timer_t timer; /* the end of the time */
     struct stream_buffer *read_buffer;
     struct tls_context *tls; /* NULL: none */
-    const char *tls_name;    /* whom the certificates must name; NULL: the host */
+    const char *tls_name;    /* the name that certificates must have; NULL: the host */
 };
 
 /* One question on its way. */

@@ -19,7 +19,7 @@ struct server_query {
     struct slice question; /* borrowed */
     struct buf answer;     /* made by server_query_all, finished by the caller */
     int error;             /* 0, CONCLAVE_ERESOLVE, _EDISCONNECTED, _ETIMEDOUT, _ETLS, _ENOMEM */
-    char why[ASK_WHY_MAX]; /* of an error: what happened */
+    char why[ASK_WHY_MAX]; /* of an error: its text */
 };
 
 /* Sets host and port from "host:port" or "[v6]:port". False when text is neither. */
@@ -30,7 +30,7 @@ bool server_query_address(struct server_query *ask, const char *text);
 void server_query_clean(struct buf *answer);
 
 /* Asks all of them within timeout_ms, over TLS where the options or the environment want it. 0, or the exit code of an error
- * that concerns all and was told. */
+ * that concerns all servers and was printed. */
 int server_query_all(const char *command, const struct common_options *options, int64_t timeout_ms,
                      struct server_query *asks, size_t count);
 

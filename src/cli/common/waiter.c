@@ -65,7 +65,7 @@ int waiter_error(struct waiter *w)
     return atomic_load(&w->error);
 }
 
-/* What a poll that returned means; WAITER_TIMEOUT when nothing remains of it. */
+/* The meaning of poll's result; WAITER_TIMEOUT when no time remains. */
 static enum waiter_event waiter_read(struct waiter *w, const struct pollfd *fds, int *ret_signal)
 {
     struct signalfd_siginfo info;

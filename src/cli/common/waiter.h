@@ -24,7 +24,7 @@ enum waiter_event {
     WAITER_FD,        /* the extra descriptor is readable */
 };
 
-/* signals: 0-ended. input: watch stdin for its end, what is read is dropped. 0 or CONCLAVE_EIO. */
+/* signals: 0-ended. input: watch stdin for its end, and drop the data. 0 or CONCLAVE_EIO. */
 int waiter_init(struct waiter *w, const int *signals, bool input);
 void waiter_finish(struct waiter *w);
 
@@ -43,7 +43,7 @@ enum waiter_event waiter_wait(struct waiter *w, int extra_fd, int64_t timeout_ms
 /* Waits for a signal or a wake-up. The signal's number; 0: none. */
 int waiter_wait_end(struct waiter *w);
 
-/* INT, TERM, HUP and QUIT: what ends a command that would go on for ever. */
+/* INT, TERM, HUP and QUIT: these end a command that would run for ever. */
 extern const int WAITER_END_SIGNALS[];
 
 #endif

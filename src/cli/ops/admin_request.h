@@ -6,7 +6,7 @@
 #include "cli/common/options.h"
 
 /* method and target ("GET", "/sessions") to HOST:PORT; authorization: value of that header, or NULL. 0 with the status and
- * the body (finish it in any case), or the exit code of an error that was told. */
+ * the body (finish it in any case), or the exit code of a printed error. */
 int admin_request(const char *command, const struct common_options *options, const char *address,
                   const char *method, const char *target, const char *authorization,
                   unsigned *ret_status, struct buf *ret_body);

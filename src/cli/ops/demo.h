@@ -5,7 +5,7 @@
 
 #include "cli/ops/demo_stage.h"
 
-/* demo_election.c: three candidates, the leader killed with -9, the next one told to stop. */
+/* demo_election.c: three candidates, the leader killed with -9, the next one stopped. */
 void demo_election(struct stage *s);
 
 /* demo_recipes.c */

@@ -10,7 +10,7 @@
 #define SESSION_TEXT "2s"
 #define PATH "/demo/leader"
 
-/* What a candidate's command says when it runs; it is the child of the guardian. */
+/* The output of a candidate's command; it runs as the child of the guardian. */
 struct leader {
     int candidate; /* from 0 */
     char id[32];

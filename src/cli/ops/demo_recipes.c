@@ -45,7 +45,7 @@ static void start_named(struct stage *s, char *command, char *verb, char *path, 
 static const char LOCK_SCRIPT[] =
     "echo \"in $0 $CONCLAVE_TOKEN\"; sleep 0.1; echo \"out $0 $CONCLAVE_TOKEN\"";
 
-/* One works under the lock: nobody else may speak between its first and its last word. */
+/* One process works under the lock: no other may print between its first and last line. */
 static void lock_turn(struct stage *s, const char *before, int64_t *token, int64_t *out_ns,
                       char *ret_name)
 {

@@ -152,7 +152,7 @@ void stage_end_all(struct stage *s)
     }
 }
 
-/* --- what they say ---------------------------------------------------------------------------- */
+/* --- their output ----------------------------------------------------------------------------- */
 
 /* One line of the pipe, once it is whole. */
 static bool line_read(struct stage *s)

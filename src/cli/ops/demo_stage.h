@@ -1,5 +1,5 @@
 /*
- * What the scenes of `conclave demo` are played on: lines with the time in front of them, processes that each run this
+ * The common parts of the scenes of `conclave demo`: lines with the time in front of them, processes that each run this
  * program, and the one pipe to which they write.
  *
  * A scene (demo.h) starts processes, reads what they say, checks it and prints it. The first failure is printed and
@@ -21,7 +21,7 @@ enum { STAGE_PROCESSES_MAX = 8, STAGE_LINE_MAX = 256 };
 
 struct stage {
     int64_t began_ns;
-    const char *step;  /* what is being tried */
+    const char *step;  /* the present attempt */
     int code;          /* 0, or the exit code after the failure of a step was printed */
     char address[264]; /* of the server */
     struct waiter waiter;

@@ -1,4 +1,4 @@
-/* What the two files of `conclave members` share: members.c shows and hands over, members_change.c changes. */
+/* Common parts of `conclave members`: members.c shows and hands over, members_change.c changes. */
 #ifndef CLI_OPS_MEMBERS_H
 #define CLI_OPS_MEMBERS_H
 
@@ -14,7 +14,7 @@ struct members_options {
 
 extern const struct command_usage MEMBERS_USAGE;
 
-/* Each the exit code after all was told. */
+/* Each returns the exit code, and prints its errors. */
 int members_add(const struct members_options *options, const struct operands *operands);
 int members_remove(const struct members_options *options, const struct operands *operands);
 int members_promote(const struct members_options *options, const struct operands *operands);

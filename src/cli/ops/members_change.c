@@ -25,7 +25,7 @@ enum { LOOK_MS = 300, ASK_MS = 1000, LINE_MAX_LEN = 1200 };
 /* Tells on stderr how far a member got, when that changes. */
 struct progress {
     struct common_options options;
-    uint64_t id; /* 0: nobody's */
+    uint64_t id; /* 0: none */
     atomic_bool stop;
     pthread_t thread;
     char told[96];
@@ -204,7 +204,7 @@ static const char *find_line(const char *config, const char *id)
     return NULL;
 }
 
-/* The configuration's text, to be freed, in which all ids have a line. 0, or the exit code of an error that was told. */
+/* The configuration's text, to be freed, in which all ids have a line. 0, or the exit code of a printed error. */
 static int read_config(struct conclave_client *client, char *const *ids, int n_ids, char **ret)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, CONFIG_NODE, 0);

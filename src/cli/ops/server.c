@@ -145,7 +145,7 @@ static void on_failed(void *ctx, int error, const char *text)
     begin_close(run);
 }
 
-/* As many connections as the operator's hard limit allows. What cannot be raised is lived with. */
+/* As many connections as the operator's hard limit allows. A failure to raise the limit is no error. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit files;
@@ -157,7 +157,7 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* What the process gives up before it has a thread, or a key in memory. */
+/* The process drops these rights before it has a thread or a key in memory. */
 static int confine(const struct server_options *options)
 {
     if (!options->core_dumps) {

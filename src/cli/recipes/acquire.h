@@ -1,4 +1,4 @@
-/* What `conclave lock` and `conclave semaphore` share: options, and --list. */
+/* Common parts of `conclave lock` and `conclave semaphore`: options, and --list. */
 #ifndef CLI_RECIPES_ACQUIRE_H
 #define CLI_RECIPES_ACQUIRE_H
 

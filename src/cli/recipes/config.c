@@ -131,7 +131,7 @@ struct tree_file {
     struct buf data;
 };
 
-/* word is FILE or NAME=FILE. 0, or the exit code after the error was told. */
+/* word is FILE or NAME=FILE. 0, or the exit code after the error was printed. */
 static int tree_file_read(const char *path, const char *word, struct tree_file *ret)
 {
     const char *equals = strchr(word, '=');

@@ -1,4 +1,4 @@
-/* What the files of `conclave config` share: config.c (arguments, get, put, acknowledgements), config_watch.c. */
+/* Common parts of `conclave config`: config.c (arguments, get, put, acknowledgements), config_watch.c. */
 #ifndef CLI_RECIPES_CONFIG_H
 #define CLI_RECIPES_CONFIG_H
 
@@ -24,7 +24,7 @@ struct config_options {
 
 extern const struct command_usage CONFIG_USAGE;
 
-/* get (once) and watch. The exit code; errors were told. */
+/* get (once) and watch. The exit code; errors were printed. */
 int config_watch(const struct config_options *options, const char *path, bool once,
                  char *const *argv);
 

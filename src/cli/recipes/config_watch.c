@@ -122,7 +122,7 @@ static int file_put(const char *file, bool tree, const struct conclave_config_st
 
 /* --- callbacks -------------------------------------------------------------------------------- */
 
-/* Runs CMD; what the acknowledgement is to say. */
+/* Runs CMD; returns the result for the acknowledgement. */
 static int run_for(struct config_watching *w, const struct conclave_config_state *state,
                    const char *file)
 {

@@ -1,4 +1,4 @@
-/* What the files of `conclave queue` share: queue.c reads the arguments, queue_take.c takes,
+/* Common parts of `conclave queue`: queue.c reads the arguments, queue_take.c takes,
  * queue_look.c does all else. */
 #ifndef CLI_RECIPES_QUEUE_H
 #define CLI_RECIPES_QUEUE_H
@@ -29,8 +29,8 @@ extern const struct command_usage QUEUE_USAGE;
 
 enum queue_verb { QUEUE_PUT, QUEUE_TAKE, QUEUE_PEEK, QUEUE_LIST, QUEUE_DEAD, QUEUE_REQUEUE };
 
-/* Opens the queue. 0, or the exit code after the error was told. Closing waits for what is still to be given back, as long
- * as the session lives. */
+/* Opens the queue. 0, or the exit code after the error was printed. Closing waits until all items are given back, as
+ * long as the session lives. */
 int queue_cli_open(const struct queue_cli *cli, struct conclave_recipes *recipes,
                    const struct conclave_queue_callbacks *callbacks, void *ctx,
                    struct conclave_queue **ret);

@@ -121,7 +121,7 @@ static int64_t claim_until_ns(const void *item)
     return conclave_item_lease_until_ns(item);
 }
 
-/* What the session allows. The exit code, 0 to go on. */
+/* Finds the grace that the session allows. The exit code, 0 to continue. */
 static int find_grace(const struct taking *t, struct child_term *term)
 {
     struct conclave_session session;

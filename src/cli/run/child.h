@@ -18,7 +18,7 @@
 
 struct buf;
 
-/* What a term gives to the child. */
+/* The data that a term gives to the child. */
 struct child_term {
     int64_t token;
     int64_t session_id;
@@ -32,7 +32,7 @@ struct child_term {
 
 struct child_spec;
 
-/* What is run, the same for each term. Borrowed. */
+/* The command, the same for each term. Borrowed. */
 struct child_program {
     const char *command; /* of conclave, for messages: "elect" */
     char *const *argv;

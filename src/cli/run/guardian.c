@@ -33,7 +33,7 @@ static void *guardian_thread(void *ctx)
 {
     struct guardian *g = ctx;
     supervisor_run(g->spec, g->other_fd);
-    /* Tells the wrapper, should it still listen, that nobody supervises. */
+    /* Reports to the wrapper, if it still listens, that no guardian runs. */
     shutdown(g->other_fd, SHUT_RDWR);
     return NULL;
 }
@@ -143,7 +143,7 @@ bool guardian_bury(const struct guardian *g, pid_t group)
         siginfo_t info = {.si_pid = 0};
         bool ours = waitid(P_PID, (id_t)group, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
         int alive = children_reap(group, group);
-        /* The child stays unreaped until the end: until then the number is nobody else's. */
+        /* The child stays unreaped until the end: until then no other process can get its number. */
         if (alive <= 0 && (!ours || info.si_pid == group)) {
             if (alive < 0) {
                 kill(-group, SIGKILL);

@@ -19,7 +19,7 @@
 
 struct hold;
 
-/* What is held: leadership, a lock, one place of a semaphore. Functions of the library; holding is
+/* A kind of hold: leadership, a lock, one place of a semaphore. Functions of the library; holding is
  * what start made. */
 struct hold_kind {
     const char *role;      /* CONCLAVE_ROLE */
@@ -27,7 +27,7 @@ struct hold_kind {
     const char *withdrawn; /* "the candidacy is withdrawn" */
     const char *busy;      /* "held by another": why not now (--try); NULL: it knows no --try */
     const char *late;      /* "not elected", with "within TIME" behind it */
-    const char *see;       /* "who leads": what --list shows */
+    const char *see;       /* "who leads": the subject of --list */
     /* Queues up: *ret_holding, whose callbacks call hold_granted and its kin. 0 or why not. */
     int (*start)(struct hold *r, void **ret_holding);
     /* Gives up what it has or waits for; hold_closed follows. */
@@ -86,13 +86,13 @@ enum { HOLD_ANSWER_TIMEOUT_MS = 5000 }; /* without taking part */
 
 enum hold_phase { HOLD_CONNECTING, HOLD_WAITING, HOLD_HELD, HOLD_LEAVING, HOLD_BACKOFF, HOLD_DONE };
 
-/* What the library's threads have reported. */
+/* The reports of the library's threads. */
 struct hold_news {
     bool connected;
     bool auth_failed;
     bool granted;
     int64_t token;
-    bool failed; /* it will not get it: closed is to be asked for */
+    bool failed; /* it will not get it: the command must ask for closed */
     int failed_why;
     bool revoked;
     int revoked_why;
@@ -137,7 +137,7 @@ struct hold {
     pthread_mutex_t lock; /* what follows, and writing the page */
     pthread_cond_t child_gone_cond;
     bool child_gone; /* nothing of a child is left */
-    bool doubtful;   /* the guardian died: what left the child's process group may be left */
+    bool doubtful;   /* the guardian died: processes outside the child's group may still run */
     struct hold_news news;
 };
 
@@ -151,7 +151,7 @@ int hold_options_finish(struct hold_options *options, const struct command_usage
 /* --timeout, or the default without taking part. */
 int64_t hold_answer_ms(const struct hold_options *options);
 
-/* Looks without taking part: connects and calls `look`, whose exit code it returns, or that of an error that was told. */
+/* Looks without taking part: connects and calls `look`, whose exit code it returns, or that of a printed error. */
 int hold_look(const struct hold_options *options, recipes_fn look, void *ctx);
 
 /* --- hold_run.c ------------------------------------------------------------------------------- */
@@ -201,7 +201,7 @@ bool hold_certain(struct hold *r);
 /* Has the guardian start the child for the term that has begun. */
 void hold_child_begin(struct hold *r);
 
-/* To the child's process group; nothing where there is none. */
+/* Sends to the child's process group; does nothing without a child. */
 void hold_child_signal(struct hold *r, int number);
 
 /* Stops this process as the shell's job control wants it; the guardian goes on. And after that. */

@@ -1,7 +1,7 @@
 /*
- * What the library's threads report: kept under the lock, then the main thread is woken. Only hold_revoked does more: it
- * stops the child through the guardian and returns when nothing of the child is left, because the library then removes
- * our node and lets the next contender in.
+ * Keeps the reports of the library's threads under the lock, then wakes the main thread. Only hold_revoked does more:
+ * it stops the child through the guardian and returns when nothing of the child is left, because the library then
+ * removes our node and lets the next contender in.
  */
 #include "cli/run/hold_command.h"
 
@@ -29,7 +29,7 @@ void hold_granted(struct hold *r, int64_t token, int64_t until_ns)
     pthread_mutex_lock(&r->lock);
     assert(!r->news.closed && token != 0);
     r->news.granted = true;
-    r->news.revoked = false; /* of a term that nobody heard of */
+    r->news.revoked = false; /* of a term that was never reported */
     r->news.token = token;
     lease_page_write(&r->page, LEASE_LEADING, until_ns, token);
     pthread_mutex_unlock(&r->lock);

@@ -148,7 +148,7 @@ void hold_lost(struct hold *r, int child_status)
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* Takes over what the session has become. false: the grace does not fit; told. */
+/* Takes over the session's new timeout. false: the grace does not fit; the error was printed. */
 static bool session_adopt(struct hold *r)
 {
     struct conclave_session session;
@@ -272,7 +272,7 @@ static void step_holding(struct hold *r, const struct hold_news *news)
     }
 }
 
-/* The library ended it without being asked: what it found, as an outcome. */
+/* The library ended it without a request: its error as an outcome. */
 static void closed_outcome(struct hold *r, int why)
 {
     if (exit_code_of(why) == CLI_EXIT_AUTH || why == CONCLAVE_EINVAL) {
@@ -504,7 +504,7 @@ static int client_begin(struct hold *r)
     return error == 0 ? 0 : fail(r->options->usage->name, NULL, error);
 }
 
-/* Limit of the first connection: with a --timeout of 5s nobody waits 30s for a server. */
+/* Limit of the first connection: with a --timeout of 5s no user waits 30s for a server. */
 static int64_t connect_limit_ms(const struct hold_options *options)
 {
     int64_t timeout = options->common.timeout_ms;

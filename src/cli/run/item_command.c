@@ -20,7 +20,7 @@ struct item_run {
     pid_t group; /* 0: not known yet */
     int exec_errno;
     int64_t until_ns;   /* last end of the lease that was known */
-    int64_t kill_at_ns; /* once it was told to stop */
+    int64_t kill_at_ns; /* after the request to stop */
 };
 
 static int64_t now_ns(void)
@@ -57,7 +57,7 @@ void item_command_finish(struct item_command *w)
 
 /* --- one run ---------------------------------------------------------------------------------- */
 
-/* What is left of the one before is gone by now. */
+/* All processes of the previous command have ended by now. */
 static int fill_input(const struct item_command *w, const struct item_command_job *job)
 {
     size_t done = 0;
@@ -160,7 +160,7 @@ static void run_signal(struct item_run *r, int number)
     r->end.signal = number;
     if (r->asked) {
         guardian_send(&r->w->guardian, &request);
-    } else { /* it was not begun, and is not to be */
+    } else { /* it was not begun, and must not be */
         r->end.exit_code = CHILD_EXIT_SIGNAL + number;
         r->over = true;
     }

@@ -43,7 +43,7 @@ struct item_command_end {
 };
 
 /* Starts the guardian: to be called before there are threads. program: without terminal and input, copied. input: each
- * command gets an input of its own. The exit code after an error was told, 0 to go on. Finish in any case. */
+ * command gets an input of its own. The exit code after an error was printed, 0 to continue. Finish in any case. */
 int item_command_init(struct item_command *w, const struct child_program *program,
                       bool input) CONCLAVE_MUST_USE;
 void item_command_finish(struct item_command *w); /* also of ITEM_COMMAND_NONE */

@@ -1,7 +1,7 @@
 /*
  * The supervisor's loop: one poll over the wrapper's socket, SIGCHLD, the lease's timer
  * (CLOCK_BOOTTIME: a machine that slept wakes with a lease that is over) and the pipes of the
- * child. What is due is computed anew after each wake-up.
+ * child. Each wake-up computes again which actions are due.
  */
 #define _GNU_SOURCE /* pipe2 */
 #include "cli/run/supervisor.h"
@@ -269,7 +269,7 @@ static bool reap(struct supervisor *s)
     return true;
 }
 
-/* What time and the lease demand. */
+/* Does all that the time and the lease demand. */
 static void supervise(struct supervisor *s)
 {
     int64_t now = now_ns();

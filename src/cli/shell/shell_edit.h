@@ -20,7 +20,7 @@ void shell_edit_destroy(struct shell_edit *edit);
 
 enum shell_input {
     SHELL_LINE,
-    SHELL_INTERRUPTED, /* Ctrl-C: what was typed is dropped */
+    SHELL_INTERRUPTED, /* Ctrl-C: the typed text is dropped */
     SHELL_END,
 };
 

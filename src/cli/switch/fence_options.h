@@ -26,7 +26,7 @@ struct fence_options {
 /* For OPTION_GROUP at a struct fence_options. */
 extern const struct option_row FENCE_ROWS[];
 
-/* Makes the methods. OPTIONS_GO_ON, or CLI_EXIT_USAGE after it was told what is wrong. */
+/* Makes the methods. OPTIONS_GO_ON, or CLI_EXIT_USAGE after the error was printed. */
 int fence_options_finish(const struct command_usage *usage, struct fence_options *options);
 
 #endif

@@ -6,7 +6,7 @@
  *         │                       '────── M successes in a row ── MONITOR_FAILED (cannot be run)
  *         '──────────────────────── N failures in a row ──────────────^
  *
- * The kind of the last failure is what it is called, also when that changes later.
+ * The kind of the last failure names the state, also when the kind changes later.
  */
 #ifndef CLI_SWITCH_HEALTH_CHECK_H
 #define CLI_SWITCH_HEALTH_CHECK_H
@@ -30,11 +30,11 @@ struct health_track {
     int64_t in_a_row; /* results that speak against the state */
 };
 
-/* What a check found, as a state: CONCLAVE_HEALTH_HEALTHY for a success. */
+/* The result of a check, as a state: CONCLAVE_HEALTH_HEALTHY for a success. */
 void health_take(struct health_track *track, const struct health_rules *rules,
                  enum conclave_health found);
 
-/* What the end of a check's process means; error and code as of process_run. */
+/* The meaning of the end of a check's process; error and code as of process_run. */
 enum conclave_health health_of_end(int error, int code);
 
 /* --- the thread --- */
@@ -50,7 +50,7 @@ struct health_monitor {
     int stop_fd; /* -1: does not run */
 };
 
-/* Begins with the first check. What *m points to lives until health_stop. 0, CONCLAVE_EIO. */
+/* Begins with the first check. The pointers in *m stay valid until health_stop. 0, CONCLAVE_EIO. */
 int health_start(struct health_monitor *m) CONCLAVE_MUST_USE;
 
 /* Breaks off a check that runs, and waits for the thread. */

@@ -28,7 +28,7 @@ struct address {
 
 void address_write(struct buf *out, enum conclave_elector_layout layout, const struct address *a);
 
-/* Always gives something: what is not understood is data. */
+/* Always gives a result: text of an unknown form is data. */
 void address_read(const void *data, size_t len, struct address *ret);
 
 /* --- the member's card --- */

@@ -1,4 +1,4 @@
-/* What the files of `conclave switch` share: switch.c reads the arguments, switch_run.c takes part
+/* Common parts of `conclave switch`: switch.c reads the arguments, switch_run.c takes part
  * (hold_command.h), switch_output.c says what happens, switch_operate.c is for operators. */
 #ifndef CLI_SWITCH_SWITCH_H
 #define CLI_SWITCH_SWITCH_H

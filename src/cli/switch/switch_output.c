@@ -1,4 +1,4 @@
-/* What `conclave switch` prints while it takes part: each change of its state, as text or as JSON. */
+/* The output of `conclave switch` while it takes part: each change of its state, as text or as JSON. */
 #include "cli/switch/switch.h"
 
 #include "cli/common/record.h"

@@ -29,7 +29,7 @@ struct switching {
     struct hold *hold;
     char incarnation[2 * INCARNATION_BYTES + 1];
     struct buf address; /* the elector's data */
-    int fence_stop_fd;  /* eventfd: what fences is to be broken off */
+    int fence_stop_fd;  /* eventfd: cancels the running fencing method */
     struct health_monitor health;
     char health_variables[2][TEXT_MAX];
     const char *health_more[3];

@@ -61,7 +61,7 @@ static const struct command_usage USAGE = {
     .verbs = VERBS,
 };
 
-/* Beside the error list: what only this command finds. */
+/* Errors that only this command finds, in addition to the error list. */
 static int quota_refuse(const char *path, const char *why)
 {
     fprintf(stderr, "conclave quota: %s: %s\n", path, why);

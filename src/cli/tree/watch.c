@@ -61,13 +61,13 @@ static const struct command_usage USAGE = {
 struct tree_watching {
     const char *path;
     bool as_json;
-    bool announce; /* WATCHING is to be printed when the watch is set */
+    bool announce; /* print WATCHING when the watch is set */
     bool children; /* a watch on the children is set or on its way */
     bool persistent;
     enum conclave_watch_kind kind; /* of a persistent watch */
     int64_t left;                  /* events to go, -1: no end */
     struct waiter waiter;
-    atomic_bool done; /* nothing more is to be printed */
+    atomic_bool done; /* print nothing more */
     int error;        /* why it ended before its time; read when the callbacks are over */
 };
 

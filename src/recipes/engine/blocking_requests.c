@@ -58,7 +58,7 @@ int blocking_ask(struct blocking *b, enum conclave_op_type type, const char *pat
     return blocking_request(b, op, ret_reply);
 }
 
-/* As ensure_path: from the node up to the first parent that stands, then down again. */
+/* As ensure_path: from the node up to the first parent that exists, then down again. */
 int blocking_ensure(struct blocking *b, const char *path, const struct conclave_acl *acl,
                     size_t acl_count)
 {

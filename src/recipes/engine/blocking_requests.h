@@ -1,5 +1,5 @@
 /*
- * What a blocking function needs that asks one thing after the other: requests under one deadline, sent again when the
+ * Requests for a blocking function that sends one after the other: they share one deadline, and are sent again when the
  * link is lost. No lock held for any of these.
  */
 #ifndef RECIPES_ENGINE_BLOCKING_REQUESTS_H
@@ -35,8 +35,8 @@ int blocking_request(struct blocking *b, struct conclave_op op,
 int blocking_ask(struct blocking *b, enum conclave_op_type type, const char *path,
                  struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* Makes a node and what is missing above it, as containers (plain nodes where the server has none). 0 also when it stands.
- * CONCLAVE_NO_NODE: the chroot is missing. */
+/* Makes a node and what is missing above it, as containers (plain nodes where the server has none). 0 also when it
+ * exists. CONCLAVE_NO_NODE: the chroot is missing. */
 int blocking_ensure(struct blocking *b, const char *path, const struct conclave_acl *acl,
                     size_t acl_count) CONCLAVE_MUST_USE;
 

@@ -127,7 +127,7 @@ static void on_sweep_list(struct step *step, const struct conclave_reply *reply)
             free(path);
         }
     }
-    /* ours comes first: its time is what the others are compared with */
+    /* ours comes first: the others are compared with its time */
     char *own = c->names_count == 0 ? NULL : strdup(c->marker);
     if (c->names == NULL || own == NULL) {
         free(own);
@@ -234,7 +234,7 @@ static void send(struct cas *c)
 static void on_node(struct step *step, const struct conclave_reply *reply)
 {
     struct cas *c = CONTAINER_OF(step, struct cas, step);
-    if (!c->synced) { /* the link broke meanwhile: what the marker says may be another thing now */
+    if (!c->synced) { /* the link broke meanwhile: the marker may have changed */
         doubt(c, CONCLAVE_CONNECTION_LOSS);
         return;
     }
@@ -356,7 +356,7 @@ static void cas_work(struct machine *machine)
     }
 }
 
-/* Nobody waits for a link any more. */
+/* No write waits for a link any more. */
 static void give_up(struct cas *c)
 {
     if (c->phase != CAS_IDLE && c->phase != CAS_REMOVE && c->phase != CAS_ENDED) {

@@ -1,5 +1,5 @@
 /*
- * A node's data compared by version and set, exactly once whatever happens to the answer.
+ * A node's data compared by version and set, exactly once, even if the answer is lost.
  *
  * The write and a marker go in one transaction. The marker is a node of this writer alone,
  * <path>.writers/<guid>, whose data are the number of the write: so it tells, on any later link and in
@@ -7,9 +7,9 @@
  * the version as it was: it is sent again; whichever of the two arrives first, the other one fails
  * by its version. Not done and another version: it never will be.
  *
- * The marker lasts, so that it outlives the session, and is removed at the end. What a process that
- * died has left is removed by later writers of the same path, when it is more than a day old by the
- * server's clock.
+ * The marker lasts, so that it outlives the session, and is removed at the end. If a process
+ * died and left its marker, later writers of the same path remove it once it is more than a day old by
+ * the server's clock.
  *
  * Version -1 means "any" to servers, so it cannot be compared: callers refuse it.
  *
@@ -28,8 +28,8 @@ enum { CAS_ABSENT = -2 };
 enum cas_phase {
     CAS_IDLE,
     CAS_SEND,
-    CAS_MARKER, /* in doubt: the marker is to be read */
-    CAS_NODE,   /* it says no: the node is to be read */
+    CAS_MARKER, /* in doubt: read the marker */
+    CAS_NODE,   /* the write was not done: read the node */
     CAS_REMOVE, /* the marker is being removed */
     CAS_ENDED,
 };
@@ -52,7 +52,7 @@ struct cas {
     char *folder; /* <path>.writers */
     char *parent; /* of the node, NULL: the root */
     char *marker;
-    bool marked; /* the marker stands, for all that is known */
+    bool marked; /* the marker exists, as far as known */
     uint64_t number;
     enum cas_phase phase;
     bool ending;

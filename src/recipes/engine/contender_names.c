@@ -47,7 +47,7 @@ void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *bu
                    row->marker[kind]);
 }
 
-/* What follows the last occurrence of marker, or NULL. A guid may hold the marker's
+/* The text after the last occurrence of marker, or NULL. A guid may hold the marker's
  * characters, a sequence cannot. */
 static const char *after_last(const char *name, const char *marker)
 {

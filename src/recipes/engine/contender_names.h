@@ -23,7 +23,7 @@ enum {
     NAMES_SPAN = 1 << 30, /* numbers further apart than this are ordered by czxid */
 };
 
-/* What a contender's name says that it wants; of elections and semaphores only NAME_PLAIN. */
+/* The kind of hold that a contender's name asks for; in elections and semaphores only NAME_PLAIN. */
 enum name_kind {
     NAME_PLAIN, /* to be alone */
     NAME_READ,  /* to share with others that read */
@@ -39,7 +39,7 @@ struct line_entry {
     bool gone;     /* vanished between the list and the fetch */
 };
 
-/* The marker that stands between guid and sequence ("n_"). Static. */
+/* The marker between guid and sequence ("n_"). Static. */
 const char *name_marker(enum conclave_naming naming);
 
 /* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. Readers
@@ -49,14 +49,14 @@ void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *bu
 /* Whether name is a contender's under this naming, and its sequence number. */
 bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence);
 
-/* The same among locks, where contenders of all kinds stand beside each other. */
+/* The same for locks, which have contenders of all kinds in one folder. */
 bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret_sequence,
                      enum name_kind *ret_kind);
 
-/* The number that digits are, exactly as the server prints one; false: they are none. */
+/* The number that digits are, exactly as the server prints one; false: they are not a number. */
 bool sequence_parse(const char *digits, int32_t *ret_sequence);
 
-/* a stands before b in a circle of 2^32 numbers. */
+/* a comes before b in a circle of 2^32 numbers. */
 static inline bool sequence_before(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)a - (uint32_t)b) < 0;

@@ -71,7 +71,7 @@ static int fenced_answer(int error, struct conclave_reply *reply, size_t checks,
     return error;
 }
 
-/* What is asked before the transaction is queued. */
+/* The check before the transaction is queued. */
 struct fenced_call {
     const struct fenced_version *version;
     struct conclave_op *check;

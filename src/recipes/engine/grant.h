@@ -1,7 +1,7 @@
 /*
- * What is published of a grant, for is_leader, is_held and their kin: read from any thread and
+ * The public state of a grant, for is_leader, is_held and similar calls: read from any thread and
  * from signal handlers, without the client's lock. And the transaction that is carried out only
- * while the grant's node stands.
+ * while the grant's node exists.
  *
  * The lease is compared with the clock at the moment of the question: a grant whose timer comes
  * late has ended all the same.
@@ -20,7 +20,7 @@ struct grant {
 
 /* Lock held for these two. */
 void grant_publish(struct grant *grant, int64_t czxid, int64_t until_ns);
-void grant_withdraw(struct grant *grant); /* nobody sees it any more once this has returned */
+void grant_withdraw(struct grant *grant); /* no thread sees it any more once this has returned */
 
 /* End of the lease if it has not come yet, else 0; 0 in a child of the process that holds it.
  * Any thread, wait-free. */

@@ -1,7 +1,7 @@
 /*
- * Guaranteed deletions: what was given here is deleted, however often the link breaks, until
+ * Guaranteed deletions: a request to delete a node is repeated, even if the link breaks often, until
  * the server says that it is gone or the session that owned it has ended. Only for names that
- * nobody else can have (they hold a guid): a late retry can then never delete what is not
+ * no other client can have (they contain a guid): a late retry can then never delete a node that is not
  * ours.
  *
  * Lock of the client held for all functions.
@@ -38,7 +38,7 @@ void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done
                    void *ctx);
 void deletion_free(struct deletion *d);
 
-/* To be told of the client's states. */
+/* Call it at each change of the client's state. */
 void deletes_on_state(struct deletes *deletes, enum conclave_state state);
 
 #endif

@@ -53,7 +53,7 @@ static void host_on_state(struct handle *h, enum conclave_state state)
 {
     struct host *host = host_of(h);
     handle_ref(h);
-    if (state_is_final(state)) { /* the calls are told, too, and end by themselves */
+    if (state_is_final(state)) { /* the calls also learn it, and end by themselves */
         host_begin_closing(host, state_error(state));
     }
     if (host->class->on_state != NULL) {
@@ -181,7 +181,7 @@ static void call_work(struct machine *machine)
 {
     struct call *call = CONTAINER_OF(machine, struct call, machine);
     enum conclave_state state = client_state(call_client(call));
-    if (call->stop == 0 && state_is_final(state)) { /* who was told of it first may run another */
+    if (call->stop == 0 && state_is_final(state)) { /* the first callback may run another call */
         call->stop = state_error(state);
     }
     if (!call->ended && !call->step.busy && !ensure_path_busy(&call->ensure)) {

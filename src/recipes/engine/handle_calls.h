@@ -2,7 +2,7 @@
  * Handles that a user opens and closes (struct host), and the calls that are made on them
  * (struct call): a put, a take, a wait at a barrier. Each call is a small machine of its own
  * with a deadline, and ends exactly once; its answer goes to a callback in the dispatcher, or
- * to the thread that waits for it. A host is closed when it was told to and its last call has
+ * to the thread that waits for it. A host is closed after a request to close it, when its last call has
  * ended.
  *
  * Lock of the client held for all functions, unless said otherwise.
@@ -23,9 +23,9 @@ struct host_class {
     void (*on_state)(struct host *host, enum conclave_state state);
     /* Runs one callback that is due; gives the lock up around it. False: none was. */
     bool (*run_due)(struct host *host);
-    /* It is being closed: ends what goes on beside the calls. */
+    /* The host is closing: ends its activities outside the calls. */
     void (*stop)(struct host *host);
-    /* Whether nothing goes on beside the calls any more. */
+    /* Whether all activities outside the calls have ended. */
     bool (*is_idle)(struct host *host);
     /* on_closed. No lock held. */
     void (*tell_closed)(struct host *host, int why);
@@ -62,7 +62,7 @@ void host_check(struct host *host);
 void host_owes(struct host *host);
 void host_told(struct host *host);
 
-/* What the public functions of that name do. No lock held. */
+/* The bodies of the public functions with these names. No lock held. */
 void host_close(struct host *host);
 int host_close_wait(struct host *host, int64_t timeout_ms) CONCLAVE_MUST_USE;
 void host_destroy(struct host *host);
@@ -97,16 +97,16 @@ struct call {
     call_fn answered;          /* gets the answer to that */
     struct ensure_path ensure; /* a node that it needs, and the parents of that */
     bool now;                  /* its time is 0: it does not wait, but asks once */
-    int stop;                  /* 0, or why it shall end: ETIMEDOUT, ECLOSED, ... */
+    int stop;                  /* 0, or the reason to end it: ETIMEDOUT, ECLOSED, ... */
     bool ended;
     int error; /* once ended */
-    bool told; /* its answer was taken, or nobody wants it */
+    bool told; /* its answer was taken, or is not wanted */
     bool held; /* somebody waits in host_call_wait */
     bool released;
 };
 
-/* What the public functions do that begin a call: make it, run it, stop it with CONCLAVE_ETIMEDOUT when the time is over.
- * 0, what create returns (lock held; it ends in call_init), CONCLAVE_ECLOSED, CONCLAVE_EFORK. No lock held. */
+/* The body of the public functions that begin a call: make it, run it, stop it with CONCLAVE_ETIMEDOUT when the time is
+ * over. 0, what create returns (lock held; it ends in call_init), CONCLAVE_ECLOSED, CONCLAVE_EFORK. No lock held. */
 typedef int (*call_create_fn)(struct host *host, void *request, struct call **ret);
 int host_call(struct host *host, call_create_fn create, void *request,
               int64_t timeout_ms) CONCLAVE_MUST_USE;

@@ -1,6 +1,6 @@
 /*
  * How a handle ends: asked for (by its user, or by an error that will not get better), done when
- * nothing of it is left at the server, told by on_closed, destroyed. The first reason counts.
+ * nothing of it is left at the server, reported by on_closed, destroyed. The first reason counts.
  *
  * Lock of the client held for all functions but closing_wait, closing_ask and closing_destroy.
  */
@@ -13,7 +13,7 @@ struct closing {
     struct handle *handle;
     bool ending;        /* asked for */
     int why;            /* for on_closed */
-    bool due;           /* nothing is left: on_closed may be told */
+    bool due;           /* nothing is left: on_closed may be called */
     bool told;          /* on_closed runs or has run */
     bool returned;      /* on_closed has returned */
     bool destroy_later; /* destroyed inside on_closed */
@@ -21,7 +21,7 @@ struct closing {
 
 void closing_init(struct closing *c, struct handle *handle);
 
-/* Asks for the end; wakes those who wait. */
+/* Asks for the end; wakes all waiting threads. */
 void closing_begin(struct closing *c, int why);
 
 /* Nothing is left: on_closed is due. Any number of times. */
@@ -37,7 +37,7 @@ void closing_ask(struct closing *c, void (*run)(void *self), void *self);
 /* Waits until on_closed has returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, CONCLAVE_EFORK. */
 int closing_wait(struct closing *c, int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Gives the user's share back: the handle was told its end, or is being told. */
+/* Gives the user's share back: on_closed was called, or is being called. */
 void closing_destroy(struct closing *c);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum {
     BEAT_BYTES_MAX = 256 * 1024, /* of one transaction, well below the server's packet limit */
-    BEAT_PART_BYTES = 32,        /* what a check takes beside its path */
+    BEAT_PART_BYTES = 32,        /* bytes of a check without its path */
     BEATS_MAX = 8,               /* in flight: a slow answer must not hold back the next proof */
 };
 

@@ -1,5 +1,5 @@
 /*
- * The lease: what proves that this session still holds its nodes.
+ * The lease proves that this session still holds its nodes.
  *
  * Every heartbeat is ONE transaction of checks, for all nodes that the session holds. It goes
  * through the quorum, changes nothing and fires no watch. An acknowledged heartbeat that was
@@ -64,7 +64,7 @@ void lease_add_proved(struct lease *lease, struct lease_holder *holder, int64_t 
 /* Takes it out; harmless when it is out. No function of it is called any more. */
 void lease_remove(struct lease *lease, struct lease_holder *holder);
 
-/* To be told of the client's states. */
+/* Call it at each change of the client's state. */
 void lease_on_state(struct lease *lease, enum conclave_state state);
 
 /* --- arithmetic, pure ----------------------------------------------------------- */
@@ -72,7 +72,7 @@ void lease_on_state(struct lease *lease, enum conclave_state state);
 /* End of the lease that a heartbeat sent at sent_ns proves. */
 int64_t lease_end_ns(int64_t sent_ns, int64_t session_timeout_ms);
 
-/* Between heartbeats: what is wanted, at most a sixth of the session timeout, at least 1 ms. */
+/* Time between heartbeats: the wanted one, at most a sixth of the session timeout, at least 1 ms. */
 int64_t lease_period_ms(int64_t wanted_ms, int64_t session_timeout_ms);
 
 /* The most that on_revoked may take: a third of the session timeout less 500 ms (less half of

@@ -54,7 +54,7 @@ static void on_before(struct step *step, const struct conclave_reply *reply)
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         p->class->trouble(p, reply->error);
     } else if (reply->error == 0 && !p->last && reply->stat.mzxid > p->list_zxid) {
-        watch_slot_clear(&p->before); /* it has told something since the list was made */
+        watch_slot_clear(&p->before); /* it has reported an event since the list was made */
     } /* else NO_NODE: gone since the list was made, so the list is made again */
 }
 
@@ -75,8 +75,9 @@ static void read_before(struct place *p, const char *path)
     }
 }
 
-/* Whether it is free when this one is gone: nobody else stood in the way when the list was made, and
- * who comes later stands behind. Not when it may be a writer: that becomes a reader in its place. */
+/* Whether it is free when this one is gone: the list had no other contender in the way, and
+ * later contenders come behind. Not if it may be a writer: a writer may become a reader in its place.
+ * */
 static bool is_last(const struct place *p, const struct line_entry *list, size_t count,
                     size_t before)
 {
@@ -141,14 +142,14 @@ static void take_place(struct place *p, const struct line_entry *list, size_t co
     } else if (verdict == PLACE_BEHIND) {
         watch_before(p, list, count, before);
     } else if (!p->before.armed) {
-        p->crowd = true; /* once more, as it may have changed before the watch stands */
+        p->crowd = true; /* once more, as it may have changed before the watch was set */
         list_children(p);
     }
 }
 
 static void fetch_czxid(struct place *p);
 
-/* What it means is not known: a watch on all children must not keep it from being asked again. */
+/* The meaning is unknown: a watch on all children must not prevent another read. */
 static void list_failed(struct place *p, int error)
 {
     list_clear(p);
@@ -258,7 +259,7 @@ static void line_position_on_children(struct step *step, const struct conclave_r
         watch_slot_answered(&p->before, reply->error == 0);
     }
     if (!current(p, step)) {
-        watch_slot_clear(&p->before); /* asked anew below */
+        watch_slot_clear(&p->before); /* asked again below */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         p->class->gone(p);
     } else if (reply->error != 0) {

@@ -1,9 +1,9 @@
 /*
  * A contender's place among its parent's children: its own node watched and verified, the list
- * in order, a watch on the one it waits for. Election, locks and semaphores differ only in whom
- * a contender waits for (judge). A departure costs the one who waits for it a look at the one that
- * left, when nobody else stood in its way, else a list and a watch; and nobody else anything. So a
- * hand-over does not read the list, however long it is.
+ * in order, a watch on the one it waits for. Elections, locks and semaphores differ only in the
+ * contender that another one waits for (judge). After a departure, the waiter checks the node that
+ * left. If another contender was in its way, it also reads the list and sets a watch. No other
+ * contender sends a request. So a hand-over does not read the list, even if the list is long.
  *
  * Lock of the client held for all functions.
  */
@@ -15,19 +15,19 @@
 
 struct place;
 
-/* What a list of contenders means for one of them. */
+/* The meaning of a list of contenders for one of them. */
 enum place_verdict {
-    PLACE_FREE,   /* it has to wait for nobody */
+    PLACE_FREE,   /* it waits for no contender */
     PLACE_BEHIND, /* it waits for one of them */
     PLACE_CROWD,  /* it waits for any change among them: for one contender at a time, else a herd */
 };
 
 struct place_class {
-    /* list is in order, at is our own position in it; PLACE_BEHIND: *ret_before is whom to wait
+    /* list is in order, at is our own position in it; PLACE_BEHIND: *ret_before is the one to wait
      * for. Pure. */
     enum place_verdict (*judge)(const struct place *place, const struct line_entry *list,
                                 size_t count, size_t at, size_t *ret_before);
-    /* Nobody stands in the way any more. */
+    /* No contender is in the way any more. */
     void (*free)(struct place *place);
     /* Our node is not there, or is not the one that was created. */
     void (*gone)(struct place *place);
@@ -37,7 +37,7 @@ struct place_class {
     void (*own)(struct place *place, const struct conclave_reply *reply);
     /* It would have to wait: whether to. NULL: always. */
     bool (*wait)(struct place *place);
-    bool kinds;    /* readers and writers stand among the contenders */
+    bool kinds;    /* the contenders include readers and writers */
     bool together; /* our node is read and the list made at once, not one after the other: free may
                       come before our node was verified (place_verified) */
 };
@@ -55,7 +55,7 @@ struct place {
     struct watch_slot own;    /* on the node itself */
     struct watch_slot before; /* on the one it waits for, or on all children */
     bool crowd;               /* on all children */
-    bool last;                /* the one it waits for is all that stands in the way */
+    bool last;                /* only the one it waits for is in the way */
     size_t behind;            /* contenders behind it in the last list */
     int64_t list_zxid;        /* of the last list */
     struct line_entry *list;  /* while czxids are fetched; names on the heap in list_names */
@@ -82,8 +82,8 @@ static inline bool place_verified(const struct place *place)
 /* There is no node any more: forgets its watches. Harmless without one. */
 void place_leave(struct place *place);
 
-/* Connected, with a node: asks for what is not known. queued: also whom it waits for; free is
- * called when that is nobody. */
+/* Connected, with a node: asks for what is not known. queued: also the one it waits for; free is
+ * called when there is none. */
 void place_run(struct place *place, bool queued);
 
 /* Stops watching the one it waited for. */
@@ -98,7 +98,7 @@ int place_contenders(const struct place *place, const struct conclave_reply *rep
 #define PLACE_INHERITED "\ninherited="
 
 /* By a contender's node and its data: the czxid that tells its place; a reader that was a writer
- * stands where the writer stood. */
+ * has the writer's place. */
 int64_t place_inherited_czxid(const struct conclave_reply *reply);
 
 /* One at a time, in order: each waits for the one right before it. */

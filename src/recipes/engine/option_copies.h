@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a recipe can stand at this path: given, valid and not the root. */
+/* Whether a recipe can use this path: given, valid and not the root. */
 bool option_path_valid(const char *path);
 
 /* "host:pid". */
@@ -23,7 +23,7 @@ char *block_add(char **at, const void *bytes, size_t len);
 /* len bytes with a NUL behind them. data may be NULL when len is 0. */
 char *bytes_copy(const void *data, size_t len);
 
-/* Writes the digits of so many (16 at most) random bytes, and a NUL. */
+/* Writes the digits of that number (16 at most) of random bytes, and a NUL. */
 void random_text(char *buf, size_t bytes);
 
 #endif

@@ -113,7 +113,7 @@ static void persistent_node_trouble(struct member *m, int error)
             persistent_node_settle(m, MEMBER_NOWHERE);
         } else {
             m->halted = true;
-            persistent_node_settle(m, MEMBER_DOUBT); /* what stands has still to be removed */
+            persistent_node_settle(m, MEMBER_DOUBT); /* the node must still be removed */
             m->failed(m, error);
         }
         return;
@@ -237,7 +237,7 @@ static void create(struct member *m)
     step_submit(&m->step, &op, on_created);
 }
 
-/* Whatever came of it, the node is read: it says it. */
+/* In any case the node is read: it shows the outcome. */
 static void on_replaced(struct step *step, const struct conclave_reply *reply)
 {
     struct member *m = CONTAINER_OF(step, struct member, step);
@@ -310,7 +310,7 @@ static void run_leaving(struct member *m)
 static void run_joined(struct member *m)
 {
     if (m->dirty) {
-        /* a version of -1 would write without asking: then the node is made anew */
+        /* a version of -1 would write without asking: then the node is made again */
         struct conclave_op op = conclave_op_set(m->path, m->data, m->data_len, m->version);
         if (m->version == -1) {
             replace(m);

@@ -1,18 +1,18 @@
 /*
  * A self-healing ephemeral node under a fixed name: made again in every new session and when
  * somebody deletes it, verified after every new link, its data kept here and written again when the
- * server's differ. What groups, acknowledgements and registrations stand on.
+ * server's differ. Groups, acknowledgements and registrations use it.
  *
  *   NOWHERE --made--> STANDS --link lost, event, lost answer--> DOUBT --looked--> any of the others
  *   DOUBT --by another--> OTHER --gone--> NOWHERE         DOUBT --from an earlier session--> GHOST
  *   GHOST --deleted and made in one transaction--> STANDS
  *
- * Whose node it is: the incarnation, a random text at the head of the data, says it across
- * sessions and, if the program keeps it, across restarts. Without one (where the data's form is
- * not ours to choose) it is the sessions that this client has had. A node of anybody else is left
- * alone and waited for; data are never written to a node that would go with another session.
- * A name that is not unique cannot be deleted by name alone: it is read first, and deleted with
- * its version.
+ * The owner of a node: the incarnation, a random text at the head of the data, names it across
+ * sessions and, if the program keeps it, across restarts. Without an incarnation (where others
+ * define the data's form) a node is ours if one of this client's sessions made it. The recipe waits
+ * until a node of another owner is gone; it never writes data to a node that would go with another
+ * session. A name that is not unique cannot be deleted by name alone: it is read first, and deleted
+ * with its version.
  *
  * Lock of the client held for all functions.
  */
@@ -35,7 +35,7 @@ struct member {
     struct machine machine;
     const char *path; /* borrowed, as the next four are */
     const char *parent;
-    const char *incarnation; /* NULL: told by sessions */
+    const char *incarnation; /* NULL: recognized by its sessions */
     const struct conclave_acl *acl;
     size_t acl_count;
     void (*changed)(struct member *m); /* place, `known` or `left` may be new; called late */
@@ -77,7 +77,7 @@ void member_leave(struct member *m);
 
 void member_on_state(struct member *m, enum conclave_state state);
 
-/* Whether it stands for all that is known: made or verified on the present link. */
+/* Whether it exists, as far as known: made or verified on the present link. */
 bool member_is_in(const struct member *m);
 
 void member_finish(struct member *m);

@@ -46,8 +46,8 @@ static void ensure_end(struct ensure_path *ensure, int error)
     ensure->done(ensure, error);
 }
 
-/* From the node up to the first parent that stands, then down again: what stands is not
- * touched, so that no right on it is needed. */
+/* From the node up to the first parent that exists, then down again: existing nodes are not
+ * touched, so no right on them is needed. */
 static void on_ensured(struct step *step, const struct conclave_reply *reply)
 {
     struct ensure_path *ensure = CONTAINER_OF(step, struct ensure_path, step);
@@ -137,7 +137,7 @@ static void end(struct protected_create *create, int error)
     found_clear(create);
     protected_enter(create, PROTECTED_IDLE);
     if (create->canceled && !error_is_fatal(error)) {
-        error = CONCLAVE_ECANCELED; /* whatever else: nothing of ours stands */
+        error = CONCLAVE_ECANCELED; /* any other error: no node of ours exists */
     }
     create->done(create, error, NULL, NULL);
 }
@@ -150,7 +150,7 @@ static void protected_create_on_deleted(void *ctx)
     handle_unref(owner);
 }
 
-/* It may be that the node stands, and just now there is no memory to find out. */
+/* The node may exist, and there is no memory now to find out. */
 static void protected_create_retry_later(struct protected_create *create,
                                          enum protected_phase phase)
 {
@@ -163,7 +163,7 @@ static int delete_later(struct protected_create *create, const char *path, void 
     return deletes_add(&create->machine.owner->rt->deletes, path, done, create);
 }
 
-/* The node stands and is ours. Takes path. */
+/* The node exists and is ours. Takes path. */
 static void accept(struct protected_create *create, char *path, const struct conclave_stat *stat)
 {
     if (!create->canceled) {

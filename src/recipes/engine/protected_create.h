@@ -1,5 +1,5 @@
 /*
- * Creating an ephemeral sequential node exactly once, and containers for it to stand in.
+ * Creating an ephemeral sequential node exactly once, and the containers above it.
  *
  * The node's name holds a random guid. When the answer is lost, the next link of the same
  * session asks: after a sync (so that a server that lags cannot hide it) the children are
@@ -48,7 +48,7 @@ void ensure_path_finish(struct ensure_path *ensure);
 
 /* --- the node -------------------------------------------------------------------- */
 
-/* What is to be created; borrowed until done. */
+/* The node to create; borrowed until done. */
 struct protected_node {
     const char *parent;
     enum conclave_naming naming;
@@ -63,14 +63,14 @@ struct protected_node {
  *   CREATE --made, or never will be--> IDLE     CREATE, RECOVER --made, but canceled--> DELETE --gone--> IDLE */
 enum protected_phase {
     PROTECTED_IDLE,
-    PROTECTED_CREATE,  /* to be created, nothing of ours stands */
+    PROTECTED_CREATE,  /* to be created, no node of ours exists */
     PROTECTED_RECOVER, /* may have been created: to be looked up */
     PROTECTED_DELETE,  /* canceled: being deleted */
 };
 
 struct protected_create;
 
-/* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: nothing of ours stands in the
+/* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: no node of ours exists in the
  * present session. CONCLAVE_ECANCELED: canceled, nothing is left. Else why it cannot be created. */
 typedef void (*protected_create_fn)(struct protected_create *create, int error, char *path,
                                     const struct conclave_stat *stat);

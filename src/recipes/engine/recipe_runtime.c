@@ -48,7 +48,8 @@ static void tell_failed(struct conclave_recipes *rt)
 {
     struct list failed;
     list_init(&failed);
-    while (!list_empty(&rt->failed)) { /* what fails again meanwhile waits for the next round */
+    while (!list_empty(
+        &rt->failed)) { /* a deletion that fails again meanwhile waits for the next round */
         list_push_back(&failed, list_pop_front(&rt->failed));
     }
     for (struct list *it; (it = list_pop_front(&failed)) != NULL;) {

@@ -1,5 +1,5 @@
 /*
- * What all recipes stand on: the runtime of a client, handles, requests and watches that
+ * The base of all recipes: the runtime of a client, handles, requests and watches that
  * belong to a handle, and the callbacks' thread.
  *
  * Everything here lives under the client's one lock (client_lock): recipes need none of their
@@ -34,7 +34,7 @@ struct conclave_recipes {
     struct deletes deletes;
     pid_t pid;      /* of the process that made it */
     unsigned refs;  /* the user's, one per handle, step in flight, heartbeat and deletion */
-    bool destroyed; /* by the user; what is in flight still ends */
+    bool destroyed; /* by the user; requests in flight still end */
     bool listening;
 };
 
@@ -86,8 +86,8 @@ void handle_init(struct handle *h, struct conclave_recipes *rt, const struct han
 void handle_ref(struct handle *h);
 void handle_unref(struct handle *h);
 
-/* The user is done with it: gives back the reference of init. It is told of no state any more
- * and its callbacks do not run; what is in flight keeps it alive. */
+/* The user is done with it: gives back the reference of init. It learns of no state any more
+ * and its callbacks do not run; requests in flight keep it alive. */
 void handle_release(struct handle *h);
 
 /* The user gave it up inside its last callback: as handle_release, but the reference stays until that
@@ -120,9 +120,9 @@ struct step {
     step_fn fn;
     struct list failed_link;
     int error;           /* that client_submit gave */
-    uint32_t generation; /* free for the one who sends: what the request is about */
+    uint32_t generation; /* free for the sender: the subject of the request */
     bool busy;
-    bool abandoned; /* the answer is of no interest: the one who asks anew sees it here */
+    bool abandoned; /* the answer is of no interest: a repeated request shows it here */
 };
 
 void step_init(struct step *step, struct handle *owner);
@@ -135,7 +135,7 @@ void step_submit(struct step *step, const struct conclave_op *op, step_fn fn);
 void step_ask(struct step *step, enum conclave_op_type type, const char *path, step_fn fn);
 void step_ask_latest(struct step *step, enum conclave_op_type type, const char *path, step_fn fn);
 
-/* One watch. fired: it has gone off, or the session it was set in has ended; armed: it stands. */
+/* One watch. fired: it has gone off, or the session it was set in has ended; armed: it is set. */
 struct watch_slot {
     struct handle *owner;
     struct machine *machine; /* is run after fn; NULL: none */
@@ -154,7 +154,7 @@ int watch_slot_prepare(struct watch_slot *slot, const char *path,
                        struct conclave_op *op) CONCLAVE_MUST_USE;
 
 /* To be called with the answer of the request it was prepared for; set: whether that answer
- * means that it stands. */
+ * means that it is set. */
 void watch_slot_answered(struct watch_slot *slot, bool set);
 
 /* Forgets it and frees the path. */

@@ -6,7 +6,7 @@
 
 enum {
     BESIDE = 64,      /* reads in flight */
-    LATENCY_MS = 100, /* a change is told by then though others go on */
+    LATENCY_MS = 100, /* a change is reported by then, though others go on */
     REFUSALS_MAX = 2, /* links that ended when a persistent watch was asked for */
 };
 
@@ -27,7 +27,7 @@ struct node {
     bool want_children;
     bool missing; /* the root is not there: to be watched for by exists */
     bool listed;  /* named by the list that is being gone through */
-    bool dead;    /* out of the picture; freed when it is answered */
+    bool dead;    /* out of the mirror; freed when it is answered */
 };
 
 /* --- items ----------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static void on_names_watch(struct watch_slot *slot, enum conclave_event_type typ
     }
 }
 
-/* Adds a node that is to be read. NULL without memory. */
+/* Adds a node to be read. NULL without memory. */
 static struct node *node_add(struct mirror *m, struct node *parent, const char *path)
 {
     struct node *n = calloc(1, sizeof *n);
@@ -138,7 +138,7 @@ static void node_free(struct node *n)
     free(n);
 }
 
-/* Takes a node out of the picture, and all below it. */
+/* Takes a node and all below it out of the mirror. */
 static void node_drop(struct node *n)
 {
     struct mirror *m = n->mirror;
@@ -186,7 +186,7 @@ static bool may_have_children(const struct node *n, const struct conclave_stat *
     return n->depth < n->mirror->depth && stat->ephemeral_owner == 0;
 }
 
-/* What the node's own part of the path is below the root. */
+/* The node's part of the path below the root. */
 static const char *relative(const struct node *n)
 {
     size_t root = strcmp(n->mirror->path, "/") == 0 ? 0 : strlen(n->mirror->path);
@@ -238,7 +238,7 @@ static void vanished(struct node *n)
     n->missing = true;
 }
 
-/* Of every answer about a node; false: nothing more is to be done. */
+/* For every answer about a node; false: nothing more to do. */
 static bool answered(struct node *n, const struct conclave_reply *reply)
 {
     struct mirror *m = n->mirror;

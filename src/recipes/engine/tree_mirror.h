@@ -1,15 +1,15 @@
 /*
- * A picture of a node, of a node with its children, or of a whole branch, kept up to date: what
- * the group's view, the watched value and tree and the registry's cache are made of.
+ * A mirror of a node, of a node with its children, or of a whole branch, kept up to date. The
+ * group's view, the watched value and tree and the registry's cache use it.
  *
- * Level-triggered: an event says where to look, what is found there counts. On servers that know
- * persistent watches one of them serves the branch; elsewhere each node has its one-shot watches.
- * After every new link all is read again, behind a sync, whatever the watches say. A node that was
- * deleted and made again is a new one (czxid), also when nobody saw it missing.
+ * Level-triggered: an event says where to look, only the node's state there counts. On servers that
+ * know persistent watches one of them serves the branch; elsewhere each node has its one-shot
+ * watches. After every new link all is read again, behind a sync, with or without events. A node
+ * that was deleted and made again is a new one (czxid), even if no read found it missing.
  *
- * The picture is told when all that is known to have changed was read (so a burst costs one
- * telling), and in the midst of changes that do not end every now and then. While there is no
- * link it stays as it is, and is called stale.
+ * The mirror reports a change when it has read all changed nodes (so a burst costs one report).
+ * While changes do not end, it reports from time to time. Without a link it stays as it is, and is
+ * called stale.
  *
  * Lock of the client held for all functions.
  */
@@ -22,7 +22,7 @@
 /* For mirror.depth: 0 is the node alone. */
 enum { MIRROR_WHOLE = 1 << 20 };
 
-/* What a node was when it was read; never changes. */
+/* A node as it was read; never changes. */
 struct mirror_item {
     unsigned refs;
     const char *path; /* below the root, without the first slash; "" is the root */
@@ -42,7 +42,7 @@ struct mirror {
     struct machine machine;
     char *path; /* absolute */
     int depth;
-    int64_t debounce_ms;            /* wait so long for more before a change is told */
+    int64_t debounce_ms;            /* wait that long for more changes before reporting one */
     void (*told)(struct mirror *m); /* mirror_view gives something new, or `fresh` changed */
     void (*failed)(struct mirror *m, int error); /* it will not get better */
 
@@ -55,14 +55,14 @@ struct mirror {
     bool active;
     bool once;         /* to be looked at once: without watches */
     bool one_shot;     /* the server has no persistent watches */
-    bool watching;     /* the persistent watch stands */
+    bool watching;     /* the persistent watch is set */
     bool resuming;     /* it is about to be set again on a new link */
     bool synced;       /* since the last link came */
     bool refresh;      /* all is to be read again */
-    bool fresh;        /* all was read since the last link came, and the link stands */
-    bool changed;      /* since it was told */
+    bool fresh;        /* all was read since the last link came, and the link is up */
+    bool changed;      /* since the last report */
     int64_t read_zxid; /* newest of the answers */
-    int64_t zxid;      /* up to there the picture is complete */
+    int64_t zxid;      /* up to there the mirror is complete */
 };
 
 /* 0 or CONCLAVE_ENOMEM; path is copied. `told` and `failed` are called later, never from within
@@ -73,15 +73,15 @@ int mirror_init(struct mirror *m, struct handle *owner, const char *path, int de
 
 void mirror_start(struct mirror *m);
 
-/* Forgets everything; nothing is told any more. */
+/* Forgets everything; reports nothing any more. */
 void mirror_stop(struct mirror *m);
 
 void mirror_on_state(struct mirror *m, enum conclave_state state);
 
-/* What is there now. 0 or CONCLAVE_ENOMEM. */
+/* The present nodes. 0 or CONCLAVE_ENOMEM. */
 int mirror_view(const struct mirror *m, struct mirror_view *ret) CONCLAVE_MUST_USE;
 
-/* Takes out of a view what is not to be kept. */
+/* Takes out of a view the items that `keep` refuses. */
 void mirror_view_keep(struct mirror_view *view, bool (*keep)(const struct mirror_item *item));
 
 /* Frees what a view holds and empties it. */

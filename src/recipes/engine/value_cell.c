@@ -50,7 +50,7 @@ void cell_op_free(struct cell_op *op)
 
 static struct cell_op *first(const struct cell *c)
 {
-    struct list *link = c->ops.next; /* what was freed has left the list before */
+    struct list *link = c->ops.next; /* a freed operation has left the list before */
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     return list_empty(&c->ops) ? NULL : CONTAINER_OF(link, struct cell_op, link);
 }
@@ -206,7 +206,7 @@ static void on_cas_ended(struct cas *cas)
     value_cell_run(c);
 }
 
-/* What is being written ends by itself. */
+/* A running write ends by itself. */
 static void cell_stop(struct host *host)
 {
     struct cell *c = cell_of(host);

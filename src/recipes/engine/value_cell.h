@@ -1,10 +1,10 @@
 /*
- * One node's data, read and changed by operations that wait their turn: what counter, shared value
- * and the writer of a configuration are made of.
+ * One node's data, read and changed by operations that wait their turn. The counter, the shared
+ * value and the writer of a configuration use it.
  *
  * An operation reads (showing all that was acknowledged before), asks its `compute` what to write,
- * writes by compare-and-set, and starts again when somebody else was faster. What was read or written
- * last is remembered, so that one writer alone does not read each time.
+ * writes by compare-and-set, and starts again when another writer was faster. It remembers the
+ * last data read or written, so a single writer does not read each time.
  *
  * Lock of the client held unless said otherwise.
  */
@@ -15,7 +15,7 @@
 #include "recipes/engine/handle_calls.h"
 #include "recipes/engine/tree_mirror.h"
 
-/* What a node held. */
+/* The data of a node. */
 struct cell_value {
     bool there;
     const void *data;
@@ -39,9 +39,9 @@ struct cell_op {
                                  const struct cell_value *now);
     /* Tells the user, in the dispatcher, without the lock; NULL: somebody waits for `ended`. */
     void (*tell)(struct cell *cell, struct cell_op *op);
-    bool needs_read; /* what is remembered does not do */
+    bool needs_read; /* the remembered data are not enough */
     bool ended;
-    bool abandoned; /* who waited has gone */
+    bool abandoned; /* the waiter has gone */
     int error;
     int64_t a; /* the operation's own */
     int64_t b;
@@ -62,13 +62,13 @@ struct cell {
     struct cas cas;
     bool cas_ended;
     struct list ops;  /* the first is at work */
-    struct list done; /* to be told */
+    struct list done; /* to be reported */
     struct step step;
     struct machine machine;
-    struct machine again; /* a change is told that could not be */
+    struct machine again; /* report a change that could not be reported before */
     unsigned conflicts;   /* of the first operation */
     bool writing;
-    bool known; /* `now` is what was there last */
+    bool known; /* `now` is the last known data */
     struct cell_value now;
     char *now_data;
 

@@ -29,7 +29,7 @@ struct info_answer {
     struct slice run_id;
 };
 
-/* False: it is no such answer. */
+/* False: the answer has another form. */
 bool redis_answer_read(const void *answer, size_t len, struct info_answer *ret) CONCLAVE_MUST_USE;
 
 #endif

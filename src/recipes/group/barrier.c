@@ -1,6 +1,6 @@
 /*
- * The plain barrier: one node. Each call is level-triggered: it asks what stands and ends when
- * that is what was wanted, so a lost answer is asked again.
+ * The plain barrier: one node. Each call is level-triggered: it asks whether the node exists and ends
+ * when that is the wanted state, so after a lost answer it asks again.
  *
  *   ASK --it stands, and its removal is waited for--> WATCH --event--> ASK        ASK, WATCH --> ENDED
  */
@@ -42,7 +42,7 @@ static const uint16_t BARRIER_NEXT[] = {
     [BARRIER_ENDED] = 0,
 };
 
-/* What a public function asks for. */
+/* The request of a public function. */
 struct barrier_request {
     enum barrier_wish wish;
     conclave_barrier_fn done;

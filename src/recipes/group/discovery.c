@@ -37,7 +37,7 @@ static struct conclave_discovery *discovery_of(struct host *host)
 
 /* --- telling --------------------------------------------------------------------------- */
 
-/* The instances of a view, in one block. What is no instance is left out. */
+/* The instances of a view, in one block. Nodes that are no instance are left out. */
 static int instances_of(const struct mirror_view *view, struct conclave_instance **ret,
                         size_t *ret_count)
 {

@@ -90,7 +90,7 @@ void db_remove_me(struct conclave_double_barrier *db)
     }
 }
 
-/* The node is not there any more, and it was not us who removed it. */
+/* The node is gone, and this client did not remove it. */
 static void member_gone(struct conclave_double_barrier *db, int why)
 {
     if (!db->joined || db->gone != 0) {
@@ -352,7 +352,7 @@ static void db_call_on_watch(struct watch_slot *slot, enum conclave_event_type t
     call_run(&c->call);
 }
 
-/* What a public function asks for. */
+/* The request of a public function. */
 struct db_request {
     bool enter;
     conclave_double_barrier_fn done;

@@ -7,9 +7,9 @@
  *    '-- withdrawn, --'--- lost -------'
  *        lost, refused
  *
- * Below <path>/<round> (data: the number of members) stand m-<guid>, one per member, ephemeral,
- * and `ready` once the barrier is open. Who joins, who withdraws and who opens does so by a
- * transaction that has the other's condition in it, so that the order of the server decides.
+ * Below <path>/<round> (data: the number of members) are the nodes m-<guid>, one per member, ephemeral,
+ * and `ready` once the barrier is open. To join, to withdraw or to open, a member sends a
+ * transaction that also checks the conditions of the others, so the server's order decides.
  *
  * Everything is guarded by the client's lock.
  */
@@ -46,7 +46,7 @@ struct conclave_double_barrier {
     /* The membership. */
     char *me;                 /* path of its node; NULL: none */
     struct deletion *removal; /* of that node, until it is under way */
-    bool joined;              /* it is known to stand, or to have stood */
+    bool joined;              /* it is known to exist, or to have existed */
     int64_t session_id;       /* its owner */
     int gone;                 /* why it is not there any more; 0: it is */
     bool gone_due;            /* on_lost */
@@ -71,7 +71,7 @@ enum db_phase {
     LEAVE_LAST,   /* alone: node and ready go together */
     LEAVE_REMOVE, /* my node, others stay */
     LEAVE_WATCH,
-    LEAVE_READY, /* nobody is left: what remains is removed */
+    LEAVE_READY, /* no member is left: the remaining nodes are removed */
     LEAVE_ROUND,
 };
 
@@ -85,7 +85,7 @@ struct db_call {
     /* Entering. */
     bool counted;   /* once at least: then a try without waiting is over */
     bool plain;     /* the server has no containers */
-    char **members; /* paths of all that stand there, for opening */
+    char **members; /* paths of all members' nodes, for opening */
     size_t members_count;
     int64_t czxid; /* of our node */
 

@@ -4,9 +4,9 @@
  *   open      { check every member counted, create ready }   only while all stand there
  *   withdraw  { create ready, delete ready, delete m }       only while it is not open
  *
- * so that it opens only with as many as it takes, and who withdraws is not among them. Who joined
- * after it was opened is late: its node is younger than `ready`. Waiting is for `ready` alone,
- * asked for each time; what woke it says nothing.
+ * so it opens only with the required number of members, and a withdrawn member is not among them. A
+ * member that joins an open barrier is late: its node is younger than `ready`. A waiting member waits
+ * only for `ready`, and reads it after each wake-up.
  *
  *   ROUND --number agrees--> FIRST --not open--> JOIN --m stands--> LOOK <--> COUNT --all--> OPEN
  *                              |                                     | time over
@@ -165,7 +165,7 @@ static void withdrawn(struct db_call *c)
     db_enter_end(&c->call, c->call.stop);
 }
 
-/* Of a join: whether our node stands. Of a withdrawal: whether it still does. */
+/* Of a join: whether our node exists. Of a withdrawal: whether it still does. */
 static void enter_on_found(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);
@@ -248,7 +248,7 @@ static void enter_on_counted(struct call *call, const struct conclave_reply *rep
         db_to(c, ENTER_OPEN);
     } else {
         c->counted = true;
-        db_to(c, ENTER_LOOK); /* with a watch that stands: who comes as the last one opens */
+        db_to(c, ENTER_LOOK); /* with a watch that is set: the last member to come opens */
     }
 }
 
@@ -260,7 +260,7 @@ static void on_opened(struct call *call, const struct conclave_reply *reply)
     } else if (reply->error == CONCLAVE_NO_NODE) {
         db_to(c, ENTER_COUNT); /* somebody has gone */
     } else {
-        watch_slot_clear(&c->watch); /* opened by another, or nobody knows: looked at anew */
+        watch_slot_clear(&c->watch); /* opened by another, or unknown: look again */
         db_to(c, ENTER_LOOK);
         if (reply->error != CONCLAVE_NODE_EXISTS) {
             call_trouble(call, reply->error);
@@ -314,7 +314,7 @@ static void enter_withdraw(struct db_call *c)
 
 /* --- the machine -------------------------------------------------------------------------------------- */
 
-/* The session that a join was sent in is over: nothing of it stands. */
+/* The join's session is over: its node is gone. */
 static bool session_over(struct db_call *c)
 {
     struct conclave_client *client = call_client(&c->call);

@@ -1,12 +1,12 @@
 /*
- * Leaving: each looks at who is still there and decides anew.
+ * Leaving: each member reads the list of members again and decides by it.
  *
  *   nobody                    removes ready and the round: done
  *   nobody but me             { delete m, delete ready }: done
  *   me, with the lowest name  waits for the highest to go
  *   others                    delete m, once; then wait for the lowest to go
  *
- * So the lowest goes last, and whoever dies is not waited for longer than its session lasts.
+ * So the lowest goes last, and the others wait for a dead member only until its session ends.
  */
 #include "recipes/group/double_barrier.h"
 
@@ -123,7 +123,7 @@ static void on_watched(struct call *call, const struct conclave_reply *reply)
     }
 }
 
-/* Nobody is left, so that nothing hangs on whether this is done. */
+/* No member is left, so nothing depends on this deletion. */
 static void on_cleaned(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);

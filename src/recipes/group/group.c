@@ -21,7 +21,7 @@ struct conclave_group {
     char *id; /* NULL: an observer */
     enum conclave_membership membership;
     enum conclave_membership membership_told;
-    struct mirror_view told; /* the dispatcher's: what the user knows */
+    struct mirror_view told; /* the dispatcher's: the view that the user has */
 };
 
 static struct conclave_group *group_of(struct host *host)
@@ -55,7 +55,7 @@ static enum conclave_membership membership_of(const struct conclave_group *g)
         if (g->nodes.member.czxid == 0 || state == CONCLAVE_STATE_LOST || state_is_final(state)) {
             return CONCLAVE_MEMBERSHIP_OUT;
         }
-        /* in the midst of looking, on a link that stands: nothing has changed so far */
+        /* the reads go on, on a live link: nothing has changed so far */
         return recipes_connected(g->nodes.host.handle.rt) &&
                        g->membership != CONCLAVE_MEMBERSHIP_OUT
                    ? g->membership

@@ -1,4 +1,4 @@
-/* Who is in a group, asked once. */
+/* Reads the members of a group once. */
 #include "recipes/group/group.h"
 
 #include "client/core/path.h"

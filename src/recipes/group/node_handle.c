@@ -65,7 +65,7 @@ int node_handle_write(struct node_handle *n, char *text_take, size_t len)
     return error;
 }
 
-/* --- the picture ------------------------------------------------------------------- */
+/* --- the mirror -------------------------------------------------------------------- */
 
 static void node_handle_look(struct node_handle *n)
 {
@@ -178,7 +178,7 @@ void node_handle_finish(struct node_handle *n)
 
 /* --- a glance ---------------------------------------------------------------------- */
 
-/* Never told: who waits for it sees why. */
+/* Never reported: its waiters see the reason. */
 static void node_glance_tell_closed(struct host *host, int why)
 {
 }

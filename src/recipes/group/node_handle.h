@@ -18,17 +18,18 @@ struct node_handle {
     char *node;
     char incarnation[MEMBER_INCARNATION_MAX]; /* "": its node has none */
     struct conclave_acl *acl;
-    void (*member_changed)(struct node_handle *n); /* NULL: nobody wants to know */
+    void (*member_changed)(struct node_handle *n); /* NULL: not wanted */
 
     struct mirror mirror;     /* path NULL: it watches nothing */
-    struct mirror_view seen;  /* the latest picture, complete; empty once it was taken */
-    bool seen_stale;          /* the link was away; true before the first picture */
-    bool seen_due;            /* the picture, or that, was not taken yet */
+    struct mirror_view seen;  /* the latest view, complete; empty once it was taken */
+    bool seen_stale;          /* the link was away; true before the first view */
+    bool seen_due;            /* the view, or `stale`, was not taken yet */
     struct client_timer look; /* memory was out */
 };
 
-/* Before host_open, no lock held: what is to be kept or watched. 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (the node's path);
- * takes over what ends in _take, NULL for want of memory, also then. The incarnation is set before. */
+/* Before host_open, no lock held: sets the node to keep and the branch to watch. 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL
+ * (the node's path); takes over what ends in _take, NULL for want of memory, also then. The incarnation is set before.
+ * */
 int node_handle_keep(struct node_handle *n, char *parent_take, const char *id,
                      const struct conclave_acl *acl, size_t acl_count, char *text_take,
                      size_t len) CONCLAVE_MUST_USE;
@@ -44,10 +45,10 @@ void node_handle_stop(struct host *host);
 bool node_handle_is_idle(struct host *host);
 void node_handle_finish(struct node_handle *n);
 
-/* In run_due: the picture that is to be told, if there is one. Clear it with mirror_view_clear. */
+/* In run_due: the view to report, if there is one. Clear it with mirror_view_clear. */
 bool node_handle_take_view(struct node_handle *n, struct mirror_view *ret, bool *ret_stale);
 
-/* For want of memory it could not be told: another one comes soon. */
+/* No memory to report it: another one comes soon. */
 void node_handle_look_later(struct node_handle *n);
 
 /* Writes the node's data. Takes text over; NULL: there was no memory. 0, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED,

@@ -1,4 +1,4 @@
-/* Registering: a member whose data have Curator's form, so that it is told by its sessions. */
+/* Registering: a member whose data have Curator's form, so that its sessions identify it. */
 #include "recipes/group/node_handle.h"
 #include "recipes/group/service_instance.h"
 #include "recipes/group/uri_spec.h"
@@ -32,7 +32,7 @@ static void registration_on_member(struct node_handle *n)
 {
     struct conclave_registration *r = CONTAINER_OF(n, struct conclave_registration, nodes);
     struct member *m = &n->member;
-    /* in the midst of looking, on a link that stands, nothing has changed so far */
+    /* the reads go on, on a live link: nothing has changed so far */
     bool looking =
         m->place == MEMBER_DOUBT && m->czxid != 0 && recipes_connected(m->machine.owner->rt);
     bool now = looking ? r->registered : member_is_in(m);

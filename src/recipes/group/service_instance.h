@@ -8,7 +8,7 @@
 /* The JSON on the heap, NULL without memory. */
 char *instance_write(const struct conclave_instance *instance, size_t *ret_len);
 
-/* Reads JSON into *ret, whose strings stand in one block that *ret_block frees. 0, CONCLAVE_ECORRUPT
+/* Reads JSON into *ret, whose strings are in one block that *ret_block frees. 0, CONCLAVE_ECORRUPT
  * (no instance), CONCLAVE_ENOMEM. */
 int instance_read(const void *json, size_t len, struct conclave_instance *ret,
                   char **ret_block) CONCLAVE_MUST_USE;

@@ -83,7 +83,7 @@ static bool named(struct slice name, const char *text)
     return slice_equal(name, slice_str(text));
 }
 
-/* What the program gave comes first; what is not known is left out. */
+/* The program's values come first; unknown fields are left out. */
 static void append_field(struct buf *out, struct slice name, const struct conclave_instance *i,
                          const char *const *variables)
 {

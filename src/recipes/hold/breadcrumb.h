@@ -1,5 +1,5 @@
 /*
- * The texts of an elector's two nodes: who has the lock, and who was active last. Pure.
+ * The texts of an elector's two nodes: the holder of the lock, and the last active member. Pure.
  *
  * Native: a first line that says what it is, lines "name=value", an empty line, the member's data.
  * Hadoop's: the member's data, a protobuf message, and behind it one more field, number 2047, that

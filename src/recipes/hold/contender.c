@@ -30,7 +30,7 @@ static const uint16_t common_arrows[CONTENDER_STATES] = {
     [CONTENDER_LEAVING] = TO(OUT),
 };
 
-/* What is true in a state that is entered; state is the one that is left. */
+/* The conditions of the state that is entered; state is the one that is left. */
 static void contender_check(const struct contender *c, enum contender_state to)
 {
     bool visible = atomic_load_explicit(&c->grant.until_ns, memory_order_relaxed) != 0;
@@ -50,7 +50,7 @@ static void contender_check(const struct contender *c, enum contender_state to)
         assert(c->closing.ending && c->node == NULL && !visible);
         break;
     case CONTENDER_LEAVING:
-        /* A user who was told of a grant has stopped, unless its owner released it. */
+        /* A user that learned of a grant has stopped, unless its owner released it. */
         assert(c->class->begin == NULL ||
                (c->state != CONTENDER_STARTING && c->state != CONTENDER_HELD &&
                 c->state != CONTENDER_INTERRUPTED && c->state != CONTENDER_STOPPING));

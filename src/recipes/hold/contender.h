@@ -26,7 +26,7 @@
  *                    name for all; in PREPARING it fences the one before and writes its breadcrumb
  *
  * contender_enter makes every transition: it checks the arrow, and what must be true in the new state.
- * So nobody sees a grant once it is revoked; and a user who was told of a grant has stopped before the
+ * So no caller sees a revoked grant; and a user that learned of a grant has stopped before the
  * node is removed, thus before another is granted.
  *
  * Everything is guarded by the client's lock, but for the grant that is_leader and its kin read.
@@ -44,7 +44,7 @@ struct contender {
     struct handle handle; /* first: it is freed through it */
     const struct contender_class *class;
 
-    /* What the user gave, copied. */
+    /* The user's options, copied. */
     char *path;
     char *id;
     struct conclave_acl *acl; /* of the nodes; one block with its strings, NULL: the default */
@@ -99,13 +99,13 @@ static inline bool contender_is_queued(const struct contender *c)
            c->state == CONTENDER_PROVING;
 }
 
-/* The user was told of a grant that is not revoked. */
+/* The user learned of a grant that is not revoked. */
 static inline bool contender_holds(const struct contender *c)
 {
     return c->state == CONTENDER_STARTING || c->state == CONTENDER_HELD;
 }
 
-/* The same, or is about to be told. */
+/* The same, or is about to learn it. */
 static inline bool contender_is_granted(const struct contender *c)
 {
     return c->state == CONTENDER_GRANTED || contender_holds(c);
@@ -128,9 +128,9 @@ struct contender_options {
     size_t acl_count;
 };
 
-/* What all public functions do that open a recipe: checks the options, makes a contender of class->size bytes, copies
- * the options (class->copy gets `own`, those of the recipe, which it has found valid; NULL: they are not), and makes it
- * a handle with a reference for the user, which closing_destroy gives back.
+/* The body of all public functions that open a recipe: checks the options, makes a contender of class->size bytes,
+ * copies the options (class->copy gets `own`, those of the recipe, which it has found valid; NULL: they are not), and
+ * makes it a handle with a reference for the user, which closing_destroy gives back.
  * 0: the client's lock is held until contender_opened; before that the user gets the handle and its recipe begins.
  * CONCLAVE_EFORK, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (also: more grace than the session leaves). */
 int contender_open(struct conclave_recipes *rt, const struct contender_class *class,
@@ -148,7 +148,7 @@ static inline void contender_run(struct contender *c)
 /* The only way into another state. */
 void contender_enter(struct contender *c, enum contender_state state);
 
-/* What to do about an error that a request got: unknown outcomes wait for the next link, most others for
+/* Reacts to the error of a request: unknown outcomes wait for the next link, most others for
  * a while; those that will not get better end the handle, or what the recipe says. */
 void contender_trouble(struct contender *c, int error);
 
@@ -182,10 +182,10 @@ void contender_take(struct contender *c, char *path, const struct conclave_stat 
 /* Adds the lease of the node that is held. */
 void contender_add_lease(struct contender *c);
 
-/* In PROVING, proved: nothing stands against it any more. */
+/* In PROVING, proved: nothing prevents the grant any more. */
 void contender_grant(struct contender *c);
 
-/* Ends what is_leader and its kin see, and the lease: nobody sees a grant once this has returned. */
+/* Ends the grant that is_leader and similar calls see, and the lease: no caller sees it after the return. */
 void contender_withdraw(struct contender *c);
 
 /* Ends a grant. until_ns: the end of its lease; 0: somebody else may have it already. */
@@ -212,7 +212,7 @@ extern const struct place_class contender_place_class;
 int contender_begin_call(struct contender *c) CONCLAVE_MUST_USE;
 void contender_end_call(struct contender *c);
 
-/* Name of the node that stands, else "". */
+/* Name of the node that exists, else "". */
 void contender_node_name(const struct contender *c, char *buf, size_t len);
 
 /* fenced_multi with the node that is held. */

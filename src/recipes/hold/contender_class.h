@@ -1,5 +1,5 @@
 /*
- * What a recipe adds to the contender (contender.h has the drawing): the arrows that not all recipes take,
+ * The parts that a recipe adds to the contender (contender.h has the drawing): the arrows that not all recipes take,
  * and a table of functions. They are called with the lock held; NULL is allowed for all that have no star.
  */
 #ifndef RECIPES_HOLD_CONTENDER_CLASS_H
@@ -18,7 +18,7 @@ enum contender_state {
     CONTENDER_ASKING,      /* looks whether anybody is there, before a node is made */
     CONTENDER_JOINING,     /* the node is being made */
     CONTENDER_WAITING,     /* finds its place, or waits for others */
-    CONTENDER_FIRST,       /* waits for nobody; its own node has to be read, say */
+    CONTENDER_FIRST,       /* waits for no contender; reads its own node, for example */
     CONTENDER_PREPARING,   /* the recipe has work to do before it may be granted */
     CONTENDER_PROVING,     /* proves its lease */
     CONTENDER_GRANTED,     /* the callback that begins is due: the user does not know yet */
@@ -39,7 +39,7 @@ struct contender_class {
     uint16_t arrows[CONTENDER_STATES]; /* bits of CONTENDER_TO, beside the common ones */
     bool create_proves;                /* the answer to the creation of the node proves the lease */
     size_t size;                       /* of the recipe's struct, a contender first */
-    const struct place_class *place;   /* whom it waits for */
+    const struct place_class *place;   /* the one it waits for */
 
     /* --- beginning */
     /* Copies the recipe's options. False: out of memory. */
@@ -63,7 +63,7 @@ struct contender_class {
     /* Calls the user, without the lock; its answer. NULL: the owner asks and releases. */
     int (*begin)(struct contender *c);
     void (*began)(struct contender *c, int answer); /* HELD, or STOPPING by now */
-    void (*held)(struct contender *c);              /* GRANTED to HELD: what goes on beside */
+    void (*held)(struct contender *c);              /* GRANTED to HELD: other activities */
     void (*revoked)(struct contender *c); /* the grant is withdrawn, the state not left yet */
     /* As begin; needed with it. */
     void (*end)(struct contender *c, int why, int64_t stop_within_ms);

@@ -1,7 +1,7 @@
 /*
- * Who contends for something, read by one who does not: the names as of one sync, then everybody's
- * data, all requests at once, whatever naming most of them have. Whoever leaves between list and
- * read is left out.
+ * The contenders, read by a client that does not contend: the names as of one sync, then all their
+ * data, with all requests at once, in the naming that most of them have. A contender that leaves
+ * between list and read is left out.
  */
 #ifndef RECIPES_HOLD_CONTENDER_LIST_H
 #define RECIPES_HOLD_CONTENDER_LIST_H

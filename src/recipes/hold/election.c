@@ -1,4 +1,4 @@
-/* What a candidate of an election adds to the contender (contender.h). */
+/* The parts that a candidate of an election adds to the contender (contender.h). */
 #include "recipes/hold/election.h"
 
 #include "base/backoff.h"
@@ -41,7 +41,7 @@ static void election_not_joined(struct contender *c, int error)
     }
 }
 
-/* The lease is proved while the takeover is looked into, which begins anew with every proof. */
+/* The lease is proved while the takeover is checked; every proof starts this check again. */
 static bool election_ready(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
@@ -137,7 +137,7 @@ static void election_revoke_end(struct contender *c, int why, int64_t stop_withi
     e->stopped_clean = c->node != NULL;
 }
 
-/* What becomes of the candidacy. */
+/* The outcome of the candidacy. */
 static void election_stopped(struct contender *c)
 {
     struct conclave_election *e = election_of(c);

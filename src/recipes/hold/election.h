@@ -1,7 +1,7 @@
 /*
- * The election's inside, shared by its files: election.c (what a candidate adds to the contender),
- * leader_record.c (what stands in <path>.leader), election_api.c (the public functions),
- * leader_watch.c (who leads, for on_leader).
+ * The election's inside, shared by its files: election.c (the candidate's parts of the contender),
+ * leader_record.c (the nodes in <path>.leader), election_api.c (the public functions),
+ * leader_watch.c (the present leader, for on_leader).
  *
  * A candidate is a contender (contender.h): begin is on_elected, end is on_revoked. What it adds: the
  * takeover delay before a grant, the acknowledgement, data that changes, resigning and joining again.
@@ -20,11 +20,11 @@ enum election_resign {
     RESIGN_REQUEUE, /* leave the queue and join it again */
 };
 
-/* Takeover: what has to be known before a grant, when a delay was asked for. */
+/* Takeover: the facts to learn before a grant, if a delay was asked for. */
 enum election_takeover {
     TAKEOVER_UNKNOWN,
     TAKEOVER_DELAY, /* the last leader did not stop cleanly: the delay runs */
-    TAKEOVER_MARK,  /* the mark of this term is to be written */
+    TAKEOVER_MARK,  /* the mark of this term must be written */
     TAKEOVER_DONE,
 };
 
@@ -38,8 +38,8 @@ enum election_tidy {
 struct conclave_election {
     struct contender c; /* first: it is freed through it */
 
-    /* What the user gave. */
-    struct conclave_election_options options; /* what is copied of it is not used: here and in c */
+    /* The user's options. */
+    struct conclave_election_options options; /* its copied fields, here and in c, are not used */
     struct conclave_election_callbacks callbacks;
     char *leader_dir;   /* <path>.leader */
     char *current_path; /* <path>.leader/current */
@@ -47,7 +47,7 @@ struct conclave_election {
     char *data;         /* of the node: id, then newline and the user's data if there is any */
     size_t data_len;
 
-    /* Where it stands. */
+    /* Its state. */
     enum election_resign resign;
     bool parked;       /* out of the queue until resign(requeue) */
     unsigned failures; /* of on_elected in a row */
@@ -72,8 +72,8 @@ struct conclave_election {
     bool marked;          /* <path>.leader/last names this term */
     int32_t last_version; /* version of `last` after our write; a later writer has raised it */
     enum election_tidy tidy;
-    bool steal;            /* an acknowledgement is to be replaced */
-    bool steal_read;       /* it is being read, to see whether it is to be replaced */
+    bool steal;            /* an acknowledgement must be replaced */
+    bool steal_read;       /* it is being read, to decide whether to replace it */
     int32_t steal_version; /* of `last`, read before the acknowledgement was */
 
     struct observer observer;
@@ -122,7 +122,7 @@ void election_leave(struct contender *c);
 
 /* --- shared with leader_watch.c and holder_list.c -------------------------------------- */
 
-/* What <path>.leader/current says. Strings point into the text, which is changed. */
+/* The content of <path>.leader/current. Strings point into the text, which is changed. */
 struct leader_text {
     const char *node;
     int64_t czxid;

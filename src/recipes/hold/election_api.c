@@ -1,4 +1,4 @@
-/* The public functions of an election: what they check, copy and ask of the machine in
+/* The public functions of an election: their checks, copies and requests to the machine in
  * election.c. */
 #include "recipes/hold/election.h"
 
@@ -17,7 +17,7 @@ static bool election_options_valid(const struct conclave_election_options *o)
            o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
 }
 
-/* What the node holds: the id, and on the next line the user's data. */
+/* The node's data: the id, and on the next line the user's data. */
 static char *election_node_data(const char *id, const void *data, size_t len, size_t *ret_len)
 {
     size_t id_len = strlen(id);

@@ -1,4 +1,4 @@
-/* What an elector adds to the contender (contender.h): health, what it tells, and its callbacks. */
+/* The parts that an elector adds to the contender (contender.h): health, reports and callbacks. */
 #include "recipes/hold/elector.h"
 
 #include "base/backoff.h"
@@ -23,13 +23,13 @@ void elector_prepare(struct conclave_elector *e, enum elector_step step)
     machine_run_again(&e->c.machine);
 }
 
-/* What fences still is at work for a lock that is lost: nothing is done before it has ended. */
+/* Fencing for a lost lock is still at work: wait until it has ended. */
 static bool elector_fences_in_vain(const struct conclave_elector *e)
 {
     return e->fence_running && e->fence_generation != e->c.generation;
 }
 
-/* For moments: what was told stands, if it can. */
+/* For a moment: the last report stays valid, if it can. */
 static enum conclave_elector_state elector_state_as_told(const struct conclave_elector *e)
 {
     return !recipes_connected(elector_rt(e)) || e->told == CONCLAVE_ELECTOR_ACTIVE ||
@@ -147,7 +147,7 @@ static void elector_run_holding(struct conclave_elector *e)
         return;
     }
     if (!recipes_connected(elector_rt(e))) {
-        return; /* the lease is not shown to anybody yet; what is in flight ends first */
+        return; /* no caller sees the lease yet; requests in flight end first */
     }
     elector_held(c);
     if (c->state == CONTENDER_PROVING) {

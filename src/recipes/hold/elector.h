@@ -36,18 +36,18 @@ enum { ELECTOR_DATA_MAX = 64 * 1024, ELECTOR_TEXT_MAX = ELECTOR_DATA_MAX + 4096 
 struct conclave_elector {
     struct contender c; /* first: it is freed through it */
 
-    /* What the user gave. */
-    struct conclave_elector_options options; /* what is copied of it is not used: here and in c */
+    /* The user's options. */
+    struct conclave_elector_options options; /* its copied fields, here and in c, are not used */
     struct conclave_elector_callbacks callbacks;
     char *lock_path;     /* the one lock of all */
     char *line_path;     /* parent of the line, herd_free */
     char *crumb_path;    /* the breadcrumb */
-    char *override_path; /* what an operator says */
+    char *override_path; /* an operator's answer */
     char *incarnation;
     void *data;
     size_t data_len;
 
-    /* Where it stands. */
+    /* Its state. */
     enum elector_step step; /* in PREPARING */
     enum conclave_health health;
     bool ceding;    /* steps down, then stays out */
@@ -72,7 +72,7 @@ struct conclave_elector {
     bool crumb_known; /* read since the lock became ours, or written */
     bool crumb_exists;
     int32_t crumb_version;
-    char *old_text; /* of the breadcrumb that was read; what `old` points to */
+    char *old_text; /* of the breadcrumb that was read; `old` points to it */
     struct conclave_breadcrumb old;
     bool override_known; /* it was looked for */
     bool override_exists;
@@ -86,7 +86,7 @@ struct conclave_elector {
     bool fence_running;
     uint32_t fence_generation;
 
-    /* What the user was told last. */
+    /* The last report to the user. */
     enum conclave_elector_state told;
     bool told_any;
     const char *reason; /* of the next change; static */

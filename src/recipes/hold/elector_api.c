@@ -1,5 +1,5 @@
-/* The public functions of an elector: what they check, copy and ask of the machine in elector.c; and
- * what operators ask of its nodes. */
+/* The public functions of an elector: their checks, copies and requests to the machine in elector.c; and
+ * the queries of operators about its nodes. */
 #include "recipes/hold/breadcrumb.h"
 #include "recipes/hold/elector.h"
 
@@ -49,7 +49,7 @@ static char *elector_copy_incarnation(const char *incarnation)
     return strdup(incarnation);
 }
 
-/* What the lock's node holds: as the breadcrumb, but its token is its own czxid. */
+/* The lock's data: as the breadcrumb, but its token is its own czxid. */
 static bool elector_write_text(struct conclave_elector *e)
 {
     struct conclave_breadcrumb crumb = elector_crumb(e, false);
@@ -168,7 +168,7 @@ void conclave_elector_set_health(struct conclave_elector *e, enum conclave_healt
             e->reason = "not healthy";
             e->untrusted = true; /* of a stop under way, too */
             if (e->c.node != NULL) {
-                /* What recovers at once leaves the turn to others all the same. */
+                /* A service that recovers at once still leaves the turn to others. */
                 int64_t until = client_now_ns(client) + e->options.backoff_min_ms * 1000000;
                 e->c.not_before_ns = until > e->c.not_before_ns ? until : e->c.not_before_ns;
             }
@@ -198,8 +198,8 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
 }
 
 /* The breadcrumb's version, while it is ours and the lease lasts; or why not. In Hadoop's layout versions
- * begin anew with each breadcrumb: that it is ours when this is queued, and that its end is queued later,
- * is what the check stands on. */
+ * start at 0 with each breadcrumb. So the check relies on two facts: the breadcrumb is ours when the check
+ * is queued, and its end is queued later. */
 static int elector_crumb_version(void *ctx, int32_t *ret)
 {
     struct conclave_elector *e = ctx;

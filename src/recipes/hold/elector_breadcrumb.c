@@ -156,7 +156,7 @@ static void elector_on_marked(struct step *step, const struct conclave_reply *re
         if (lock_gone) {
             elector_lock_gone(e, CONCLAVE_ELOST);
         } else {
-            elector_crumb_forget(e); /* somebody wrote, or nobody knows: read it again */
+            elector_crumb_forget(e); /* another client wrote, or it is unknown: read it again */
             e->mark_maybe = error_is_unknown(reply->error);
             elector_prepare(e, ELECTOR_READING);
             if (!raced) {

@@ -12,7 +12,7 @@
 
 struct fence {
     struct conclave_elector *elector; /* a reference */
-    struct conclave_breadcrumb old;   /* its strings and data stand behind this struct */
+    struct conclave_breadcrumb old;   /* its strings and data follow this struct */
     struct conclave_token mine;
     char bytes[];
 };

@@ -1,10 +1,10 @@
 /*
  * Getting, watching and leaving the lock: one node for all, or with herd_free a place in a line.
  *
- * The one lock has a fixed name, so whose it is says only its owner: a create whose answer was lost
- * is followed by another, and whoever finds a node there reads who owns it. It is deleted only after
- * it was read to be this session's; what another does in between needs an operator who deletes
- * locks, and costs that other a new try, not its promise: that hangs on the breadcrumb.
+ * The one lock has a fixed name, so only its owner shows whose it is: after a lost answer the client
+ * sends another create, and if the node exists, reads its owner. A client deletes the lock only after a
+ * read showed it to be this session's. Another client can get the lock in between only if an operator
+ * deletes it. That client then tries again, but keeps its guarantee, which depends on the breadcrumb.
  */
 #include "recipes/hold/breadcrumb.h"
 #include "recipes/hold/elector.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From now on this node is what counts. */
+/* From now on this node counts. */
 static void elector_lock_ours(struct conclave_elector *e)
 {
     e->maybe = false;
@@ -291,7 +291,7 @@ static void elector_on_deleted(void *ctx)
     handle_unref(&e->c.handle);
 }
 
-/* A node of a line has a name that nobody else has. */
+/* A node of a line has a unique name. */
 static void elector_leave_line(struct conclave_elector *e)
 {
     e->deleting = true;

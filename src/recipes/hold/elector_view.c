@@ -1,5 +1,5 @@
-/* What operators ask of an elector's nodes: who has the lock, who was active last, and the word that
- * the one before is dead. Blocking, and without a handle. */
+/* The queries of operators about an elector's nodes: the holder, the last active member, and the word
+ * that the one before is dead. Blocking, and without a handle. */
 #include "recipes/hold/breadcrumb.h"
 
 #include "recipes/engine/blocking_requests.h"
@@ -97,7 +97,7 @@ static int view_read_lock(struct elector_question *q, struct elector_view *v)
         v->public.lock_session = stat.ephemeral_owner;
         v->public.has_lock = true;
     }
-    return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody has it */
+    return error == CONCLAVE_NO_NODE ? 0 : error; /* no member has it */
 }
 
 /* The breadcrumb, whose strings point into *ret_text, and the version of its node. */
@@ -122,7 +122,7 @@ static int view_read_active(struct elector_question *q, struct elector_view *v)
     int32_t version;
     int error = view_read_crumb(q, &v->active_text, &v->public.active, &version);
     v->public.has_active = error == 0;
-    return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody was */
+    return error == CONCLAVE_NO_NODE ? 0 : error; /* no member was active */
 }
 
 static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
@@ -171,7 +171,7 @@ void conclave_elector_view_free(struct conclave_elector_view *view)
     }
 }
 
-/* The breadcrumb must stand as it was read, in the same transaction. */
+/* The same transaction checks that the breadcrumb is as it was read. */
 static int view_write_override(struct elector_question *q, int32_t crumb_version, int64_t token,
                                const struct conclave_acl *acl, size_t acl_count, bool replace)
 {

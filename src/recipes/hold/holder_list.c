@@ -1,4 +1,4 @@
-/* Who contends, for the public: an election's candidates, who has a lock or a semaphore and who waits. */
+/* Public lists of contenders: an election's candidates, holders of a lock or a semaphore, and waiters. */
 #include "recipes/hold/contender_list.h"
 
 #include "recipes/engine/blocking_requests.h"
@@ -112,7 +112,7 @@ int conclave_lock_contenders(struct conclave_recipes *rt, const char *path, int6
     return contenders_list(rt, path, 0, timeout_ms, ret, ret_count);
 }
 
-/* What the first contender wrote: decimal digits. */
+/* The number that the first contender wrote: decimal digits. */
 static bool permits_read(const struct conclave_reply *reply, int32_t *ret)
 {
     char text[16] = "";

@@ -1,12 +1,12 @@
 /*
- * What a leader leaves in <path>.leader, a container beside the election, so that the
+ * The leader's nodes in <path>.leader, a container next to the election, so that the
  * candidates stay among themselves:
  *   current  ephemeral: the leader that is ready (its acknowledgement)
  *   last     persistent: token of the last leader, and whether it stopped cleanly; a leader that stops
  *            cleanly, closes its handle and leaves no candidate behind deletes it
  * Every write of `current` writes `last` in the same transaction: the version of `last`
- * therefore names the acknowledgement that stands, and a late deletion can be made to hit
- * nobody else's.
+ * therefore names the present acknowledgement, and a late deletion can check it to spare the
+ * acknowledgement of another leader.
  */
 #include "recipes/hold/election.h"
 
@@ -233,7 +233,7 @@ static void record_on_last_read(struct step *step, const struct conclave_reply *
     if (!record_still(e, CONTENDER_PROVING)) {
         /* dropped */
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        election_take_over(e, TAKEOVER_MARK); /* nobody has led here */
+        election_take_over(e, TAKEOVER_MARK); /* no candidate has led here */
     } else if (reply->error != 0) {
         contender_trouble(&e->c, reply->error);
     } else if (reply->data_len == 0 ||
@@ -295,7 +295,7 @@ static void record_acknowledged(struct conclave_election *e, int32_t last_versio
     e->data_dirty = e->data_dirty || e->ack_data_old;
 }
 
-/* It is sure that none of ours stands. */
+/* Certainly no acknowledgement of ours exists. */
 static void record_not_acknowledged(struct conclave_election *e)
 {
     e->acked = false;
@@ -397,7 +397,7 @@ static void record_examine_current(struct conclave_election *e)
     }
 }
 
-/* The transaction was refused: by which part, and what is to be done about it. */
+/* The transaction was refused: finds the part that failed, and reacts. */
 static void record_ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
                                bool stolen)
 {
@@ -457,7 +457,7 @@ void election_ack_run(struct conclave_election *e)
     parts[count++].version = e->steal ? e->steal_version : -1;
     struct conclave_op op = conclave_op_multi(parts, count);
     if (!e->ack_unknown) {
-        e->ack_data_old = false; /* else an earlier one may stand, with the data of then */
+        e->ack_data_old = false; /* else an earlier one may exist, with old data */
     }
     e->ack_unknown = true;
     record_ack_submit(e, &op, record_on_ack);
@@ -476,7 +476,7 @@ static void record_on_data_set(struct step *step, const struct conclave_reply *r
     }
 }
 
-/* While our node stands an acknowledgement that was ours still is. */
+/* While our node exists, our acknowledgement stays ours. */
 void election_data_run(struct conclave_election *e)
 {
     struct conclave_op parts[2];
@@ -506,7 +506,7 @@ static void record_left(struct conclave_election *e)
     contender_enter(&e->c, CONTENDER_OUT);
 }
 
-/* One part fewer: whatever is gone already needs no deletion. */
+/* One part fewer: a node that is gone needs no deletion. */
 static void record_leave_without(struct conclave_election *e, const struct conclave_op *part)
 {
     if (part->path == e->c.node) {
@@ -519,7 +519,7 @@ static void record_leave_without(struct conclave_election *e, const struct concl
     }
 }
 
-/* What has to go, in one transaction: `current` is ours as long as our node stands, or as long
+/* The deletions, in one transaction: `current` is ours as long as our node exists, or as long
  * as `last` is as we wrote it. */
 static size_t record_leave_parts(struct conclave_election *e, const char *text,
                                  struct conclave_op *parts)

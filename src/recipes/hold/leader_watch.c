@@ -11,8 +11,8 @@ static struct observer *observer_of_step(struct step *step)
     return CONTAINER_OF(step, struct observer, step);
 }
 
-/* Lost links are followed by new ones; what else fails is tried again, and ends the handle if
- * it cannot get better. */
+/* Lost links are followed by new ones; other failed requests are tried again, and end the handle if
+ * the error is final. */
 static void observer_trouble(struct observer *o, int error)
 {
     if (!machine_tries_again(&o->machine, error)) {
@@ -26,7 +26,7 @@ static void observer_retry_later(struct observer *o)
     machine_retry_later(&o->machine);
 }
 
-/* --- what was seen --------------------------------------------------------------- */
+/* --- the reports ------------------------------------------------------------------ */
 
 static void observer_news_free(struct leader_news *news)
 {
@@ -187,7 +187,7 @@ static void observer_on_parent(struct step *step, const struct conclave_reply *r
     if (reply->error == CONCLAVE_NO_NODE) {
         observer_see_none(o);
     } else if (reply->error == 0) {
-        watch_slot_clear(&o->first); /* made in between: listed anew */
+        watch_slot_clear(&o->first); /* made in between: listed again */
     } else {
         observer_trouble(o, reply->error);
     }

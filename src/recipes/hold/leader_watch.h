@@ -1,6 +1,6 @@
 /*
- * Who leads: watches <path>.leader/current, which the leader writes when it is ready. While
- * nobody has written it, the first candidate is reported as leader that has not acknowledged.
+ * The present leader: watches <path>.leader/current, which the leader writes when it is ready.
+ * While it does not exist, the first candidate is reported as leader that has not acknowledged.
  * Reports go to the handle's on_leader, latest only, and never back to a leader with a smaller
  * token.
  *
@@ -37,9 +37,9 @@ struct observer {
     char *candidate;           /* name of the candidate that is being read */
     bool active;
     bool synced;              /* since the last link came */
-    bool has_current;         /* it stands, as far as `current` knows */
-    bool empty;               /* no candidate: the parent itself is to be watched */
-    bool due;                 /* `seen` was not told yet */
+    bool has_current;         /* it exists, as far as `current` knows */
+    bool empty;               /* no candidate: watch the parent itself */
+    bool due;                 /* `seen` was not reported yet */
     struct leader_news *seen; /* latest; NULL: none yet */
     int64_t max_czxid;        /* of all leaders seen */
 };

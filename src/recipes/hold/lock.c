@@ -1,4 +1,5 @@
-/* What a lock adds to the contender (contender.h): acquires, releases, and their answers. */
+/* The parts that a lock adds to the contender (contender.h): acquires, releases, and their answers.
+ * */
 #include "recipes/hold/lock.h"
 
 #include <assert.h>
@@ -72,7 +73,7 @@ static void lock_on_deadline(struct conclave_client *client, void *ctx)
     handle_unref(&l->c.handle);
 }
 
-/* What the one who holds it already gets; 1: nothing, the request waits. */
+/* The answer to the present holder; 1: none, the request waits. */
 static int lock_again_by_owner(struct conclave_lock *l, const struct lock_request *request)
 {
     if (!lock_has_owner(l) || request->owner != l->owner) {
@@ -114,7 +115,7 @@ void lock_request_add(struct conclave_lock *l, struct lock_request *request, int
 
 /* --- the way to a grant ----------------------------------------------------------- */
 
-/* Nobody asks for it any more. */
+/* No request for it is left. */
 static bool lock_leaving(const struct contender *c)
 {
     const struct conclave_lock *l = CONTAINER_OF(c, struct conclave_lock, c);
@@ -138,7 +139,7 @@ void lock_join(struct conclave_lock *l)
     contender_join(&l->c, lock_kind_wanted(l), l->c.id, strlen(l->c.id));
 }
 
-/* What was given up has been cleared away. */
+/* No node is being made, and no probe or change is under way. */
 static bool lock_is_quiet(const struct conclave_lock *l)
 {
     return l->c.create.phase == PROTECTED_IDLE && l->change_create.phase == PROTECTED_IDLE &&
@@ -301,7 +302,7 @@ static void lock_gone(struct contender *c, int why)
     }
 }
 
-/* No node of ours is left: those who wait for that are told. */
+/* No node of ours is left: answers the calls that wait for that. */
 static void lock_tell_left(struct conclave_lock *l)
 {
     for (struct list *it; (it = list_pop_front(&l->releases)) != NULL;) {

@@ -1,6 +1,6 @@
 /*
- * The lock's inside, shared by its files: lock.c (what a lock adds to the contender), lock_position.c
- * (whom it waits for), lock_change.c (downgrade, upgrade), lock_revoke.c, lock_api.c and lock_many.c (the
+ * The lock's inside, shared by its files: lock.c (the lock's parts of the contender), lock_position.c
+ * (the one it waits for), lock_change.c (downgrade, upgrade), lock_revoke.c, lock_api.c and lock_many.c (the
  * public functions), semaphore.c (a lock that N may hold).
  *
  * A lock is a contender (contender.h) that somebody asks for: acquires are requests in a list, the first
@@ -11,12 +11,12 @@
  * LEAVING lasts no longer than it takes to put the node among the guaranteed deletions: the next
  * acquire makes another node, whose name differs, and does not wait.
  *
- * What it costs at the server: acquired and released with nobody about, 4 requests in three round trips:
- * create, our node and the list together, delete. Our node is read for its watch: without it an
- * operator's deletion and a request to release would not be noticed. Who waits needs 2 more: the one
- * before it with a watch, and a look at it when that has told. Who is granted when less than half of
- * the lease that its create proved is left needs a transaction as well. None of it grows with those who
- * wait but the list.
+ * Cost at the server: to acquire and release a lock without contention takes 4 requests in three round
+ * trips: create, our node and the list together, delete. Our node is read for its watch: without it the
+ * client would not notice an operator's deletion or a request to release. A waiter needs 2 requests more:
+ * it watches the node before it, and reads that node after the event. A waiter that is granted after
+ * half of the lease of its create needs a transaction, too. Only the list grows with the number of
+ * waiters.
  */
 #ifndef RECIPES_HOLD_LOCK_H
 #define RECIPES_HOLD_LOCK_H
@@ -25,7 +25,7 @@
 
 #include <conclave/lock.h>
 
-/* An acquire. On the heap with fn, else on the stack of the one who waits for `done`. */
+/* An acquire. On the heap with fn, else on the stack of the thread that waits for `done`. */
 struct lock_request {
     struct list link; /* in conclave_lock.requests, then (fn) in .answers */
     struct conclave_lock *lock;
@@ -52,10 +52,10 @@ struct lock_release {
  *   NONE --down--> DOWN <--lost answer, not carried out--> DOWN_UNKNOWN     NONE --up--> UP --made--> UP_LIST */
 enum lock_change {
     CHANGE_NONE,
-    CHANGE_DOWN,         /* the transaction is to be sent */
+    CHANGE_DOWN,         /* the transaction must be sent */
     CHANGE_DOWN_UNKNOWN, /* it may have been carried out */
     CHANGE_UP,           /* the writer's node is being made */
-    CHANGE_UP_LIST,      /* it stands: is anybody else there? */
+    CHANGE_UP_LIST,      /* it exists: are there other contenders? */
 };
 
 struct lock_change_result {
@@ -66,16 +66,16 @@ struct lock_change_result {
 struct conclave_lock {
     struct contender c; /* first: it is freed through it */
 
-    /* What the user gave. */
-    struct conclave_lock_options options; /* what is copied of it is not used: in c */
+    /* The user's options. */
+    struct conclave_lock_options options; /* its copied fields in c are not used */
     struct conclave_lock_callbacks callbacks;
     int32_t permits; /* of a semaphore; 0: a lock */
 
-    /* Who asks for it. */
+    /* Its requests. */
     struct list requests;         /* acquires, in their order */
     struct lock_request *serving; /* the first of them, once it is under way */
     struct list answers;          /* whose fn is to be called */
-    uint64_t owner;               /* who holds it, or held it until it was lost */
+    uint64_t owner;               /* holds it, or held it until it was lost */
     unsigned depth;               /* acquires of the owner */
 
     /* The nodes. */
@@ -84,7 +84,7 @@ struct conclave_lock {
     struct list releases; /* waiting for them */
     struct list released; /* whose fn is to be called */
     struct step probe;    /* try's list; the semaphore's N; its mark */
-    bool probed;          /* nobody is in the way of the try */
+    bool probed;          /* no contender is in the way of the try */
 
     /* Loss and revocation. */
     bool lost_due;        /* on_lost has to run */

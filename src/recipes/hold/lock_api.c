@@ -1,4 +1,4 @@
-/* The public functions of a lock: what they check, copy and ask of the machine in lock.c. */
+/* The public functions of a lock: their checks, copies and requests to the machine in lock.c. */
 #include "recipes/hold/lock.h"
 
 #include <stdlib.h>

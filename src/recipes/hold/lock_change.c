@@ -2,10 +2,10 @@
  * Changing the kind of a held lock.
  *
  * Down, from writer to reader: one transaction makes the reader's node with the writer's sequence
- * number and deletes the writer's, so that whoever waits behind finds one of them there at any
- * time, in the same place. The token stays that of the writer: it was granted before those of the
+ * number and deletes the writer's, so that the waiters behind find one of the two in the same place
+ * at any time. The token stays that of the writer: it was granted before those of the
  * writers that wait. Up, from reader to writer: a writer's node is made at the end of the queue;
- * if nobody but our own reader stands before it, it takes over.
+ * if only our own reader comes before it, it takes over.
  */
 #include "recipes/hold/lock.h"
 

@@ -81,7 +81,7 @@ int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count, int
         held += error == 0 ? 1 : 0;
     }
     if (error != 0) {
-        /* Not waited for: the deletions go on. What was lost meanwhile is as good as released. */
+        /* Not waited for: the deletions go on. A lock lost meanwhile counts as released. */
         int released = locks_release_before(order, held, 0);
         (void)released;
     }

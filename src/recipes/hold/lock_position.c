@@ -1,4 +1,5 @@
-/* Whom a lock's contender waits for, and what it makes of its place (line_position.h). */
+/* The contender that a lock's contender waits for, and the meaning of its place (line_position.h).
+ * */
 #include "recipes/hold/lock.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@ static struct conclave_lock *lock_of_place(struct place *place)
     return CONTAINER_OF(place, struct conclave_lock, c.place);
 }
 
-/* A reader waits for the last writer before it, whoever else stands between; everybody else for
+/* A reader waits for the last writer before it, even with others between; any other contender for
  * the one right before. Of a semaphore the first permits contenders hold it; the next one waits
  * until one of them leaves, those behind it until the one before them stops waiting. */
 static enum place_verdict lock_judge_kind(const struct conclave_lock *l, enum name_kind kind,

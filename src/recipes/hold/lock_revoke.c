@@ -74,7 +74,7 @@ static int revoke_tell(struct revoke *r, const char *name)
     return error;
 }
 
-/* Those who hold it: the first, and while all are readers those behind it. */
+/* The holders: the first, and while all are readers those behind it. */
 static int revoke_tell_holders(struct revoke *r, const struct line_entry *list, size_t count)
 {
     int result = CONCLAVE_EEMPTY;

@@ -1,13 +1,13 @@
 /*
  * A semaphore is a lock whose first N contenders hold it (lock_position.c).
  *
- * Who stands at place N waits for any of the N to leave: it alone watches the list. Those behind
- * it watch the node before them, as in a lock; but that one does not leave when it is granted, so
- * it then writes its node's data once, which wakes the one behind, who looks for its place anew.
- * One that leaves so costs one list by the waiter it lets in, one write, and one list by the next,
- * however many wait.
+ * The first waiter waits until one of the N holders leaves: it alone watches the list. The waiters
+ * behind it watch the node before them, as in a lock. But a granted contender does not leave, so it
+ * writes its node's data once. This wakes the next waiter, which reads its place again. So each
+ * departure costs one list by the granted waiter, one write, and one list by the next waiter, with
+ * any number of waiters.
  *
- * N stands in the parent's data. It is compared after the node was made: from then on the parent
+ * N is in the parent's data. It is compared after the node was made: from then on the parent
  * cannot be reaped.
  */
 #include "recipes/hold/lock.h"
@@ -157,7 +157,7 @@ int conclave_semaphore_acquire(struct conclave_semaphore *s, int64_t timeout_ms,
     return lock_acquire(s->lock, ANYBODY, timeout_ms, ret_token);
 }
 
-/* What an asynchronous call has to remember. */
+/* The state of an asynchronous call. */
 struct semaphore_call {
     struct conclave_semaphore *semaphore;
     conclave_semaphore_fn fn;

@@ -48,7 +48,7 @@ void conclave_token_gate_print(const struct conclave_token_gate *gate,
                    gate->ensemble);
 }
 
-/* Digits, a blank, an id, a newline, and nothing else: what is written, or it is damaged. */
+/* Digits, a blank, an id, a newline, and nothing else: any other text is damaged. */
 int conclave_token_gate_parse(const char *text, size_t len, struct conclave_token_gate *ret)
 {
     struct conclave_token_gate gate = {{0}, 0};

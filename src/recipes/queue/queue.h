@@ -41,7 +41,7 @@ struct queue_marker {
     unsigned refs; /* of the handle and of puts */
     char *path;
     struct deletion *removal; /* of the node, when it is no longer needed */
-    int64_t session_id;       /* in which it stands; 0: in none that is known */
+    int64_t session_id;       /* in which it exists; 0: unknown */
     int32_t version;          /* by the last answer */
 };
 
@@ -111,7 +111,7 @@ void queue_order_finish(struct queue_order *order);
 /* Gives the marker up for a fresh one. */
 void queue_order_renew(struct conclave_queue *q);
 
-/* Gives the marker up when the queue is being closed and nobody puts any more. */
+/* Gives the marker up when the queue is closing and no put is left. */
 void queue_order_close(struct conclave_queue *q);
 
 /* The put's place, behind all others; it is decided, and leaves it (others may be run). */
@@ -186,7 +186,7 @@ struct conclave_item {
 
     struct lease_holder holder;
     struct grant grant; /* while the lease lasts */
-    bool parts_gone;    /* who gave them waits no more */
+    bool parts_gone;    /* their giver waits no more */
     bool released;
 };
 

@@ -1,13 +1,13 @@
 /*
- * What was taken: its lease, its ack or nack, its loss.
+ * A taken item: its lease, its ack or nack, its loss.
  *
  *   HELD --ack, nack--> SETTLING --done--> SETTLED
  *    ^ |                 |     '--claim gone--> LOST <-- session ended, claim gone (HELD, too)
  *    | '                 |
  *    '--- refused -------'
  *
- * A lease that has run out while the link was away is told as a loss, but the claim may still
- * stand: an ack is tried, and the version that it names decides.
+ * A lease that ran out without a link is reported as a loss, but the claim may still
+ * exist: an ack is tried, and the version in it decides.
  */
 #include "recipes/queue/queue.h"
 
@@ -46,7 +46,7 @@ static void owe(struct conclave_item *item, bool *due, bool wanted)
     }
 }
 
-/* Nobody wants to hear it any more. */
+/* No user waits for the answer any more. */
 static void forget_due(struct conclave_item *item, bool *due)
 {
     if (*due) {
@@ -452,7 +452,7 @@ void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, vo
     step_init(&item->step, &item->handle);
     ensure_path_init(&item->ensure, &item->handle);
     client_timer_init(&item->retry, queue_item_on_retry, item);
-    if (version < 0) { /* the claim has done its service: nobody else can have this name now */
+    if (version < 0) { /* the claim is not needed any more: no other item can have this name now */
         item_enter(item, ITEM_SETTLED);
         deletes_start(&rt_of(item)->deletes, item->unclaim, NULL, NULL);
         item->unclaim = NULL;
@@ -467,7 +467,7 @@ void queue_items_release(struct conclave_queue *q)
     LIST_FOREACH (it, &q->items) {
         struct conclave_item *item = CONTAINER_OF(it, struct conclave_item, link);
         if (item->state == ITEM_HELD) {
-            item->lost_told = true; /* closed by the user, who knows */
+            item->lost_told = true; /* closed by the user */
             (void)!settle_start(item, false);
         }
     }

@@ -11,7 +11,7 @@
 
 /* --- entries ----------------------------------------------------------------------------- */
 
-/* What is listed. */
+/* The folders to list. */
 struct looking {
     const struct conclave_queue *queue;
     const char *dir;

@@ -1,8 +1,8 @@
 /*
  * The order of a handle's puts. They are sent one behind the other without waiting for answers, and
  * each names the version of the marker that the one before it leaves: when one fails, all that
- * were sent behind it fail, too, and are sent again behind it. So items stand in the queue in the
- * order of the calls, whatever is lost or missing on the way.
+ * were sent behind it fail, too, and are sent again behind it. So the queue has the items in
+ * the order of the calls, even if messages are lost on the way.
  */
 #include "recipes/queue/queue.h"
 
@@ -72,7 +72,7 @@ void queue_order_finish(struct queue_order *order)
     marker_unref(order->marker);
 }
 
-/* Who may send now does so. */
+/* Sends the puts that may go now. */
 static void order_run(struct conclave_queue *q)
 {
     struct queue_order *order = &q->order;
@@ -179,7 +179,7 @@ int queue_turn_send(struct conclave_queue *q, struct queue_turn *turn, const cha
 void queue_turn_sent(struct conclave_queue *q, const struct queue_turn *turn)
 {
     if (turn->link.next != &q->order.turns && !q->order.running) {
-        order_run(q); /* who waited for it to be sent */
+        order_run(q); /* the one that waited for this put to be sent */
     }
 }
 

@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN_BYTES = 4096 }; /* what a claim or a dead letter need beside the data */
+enum { MARGIN_BYTES = 4096 }; /* the bytes of a claim or a dead letter without the data */
 
 enum put_phase {
-    PUT_READY,   /* to be sent; nothing of it stands */
+    PUT_READY,   /* to be sent; no node of it exists */
     PUT_UNKNOWN, /* sent, no answer yet or none at all */
     PUT_SEARCH,  /* and its session has ended */
     PUT_ENDING,  /* decided, call.error says how */
@@ -34,7 +34,7 @@ static const uint16_t PUT_NEXT[] = {
     [PUT_ENDING] = TRANSITION_TO(PUT_ENDING),
 };
 
-/* What a public function asks for. */
+/* The request of a public function. */
 struct put_request {
     int priority;
     const void *data;
@@ -107,7 +107,7 @@ static void put_ensure(struct put *p, const char *path)
     call_ensure(&p->call, path, q->acl, q->options.acl_count);
 }
 
-/* What the transaction's second part says of the marker. */
+/* The marker's state by the transaction's second part. */
 static void marker_wrong(struct put *p, int error)
 {
     if (queue_turn_marker_wrong(put_queue(p), &p->turn, error)) {
@@ -253,7 +253,7 @@ static void put_on_counted(struct call *call, const struct conclave_reply *reply
     }
 }
 
-/* Asks first without standing in line; then only the first in line watches. */
+/* Asks first outside the line; then only the first in line watches. */
 static void ask_for_room(struct put *p)
 {
     const char *path = put_queue(p)->path;
@@ -278,7 +278,7 @@ static void put_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 
 /* --- the machine ---------------------------------------------------------------------------- */
 
-/* Nothing of it stands, and nothing is in flight. */
+/* No node of it exists, and nothing is in flight. */
 static void run_ready(struct put *p)
 {
     struct call *call = &p->call;

@@ -1,5 +1,5 @@
 /* on_size: the queue's node is listed with a watch, and again when that has gone off; not more
- * often than a pause allows, so that a burst is told once. */
+ * often than a pause allows, so that a burst is reported once. */
 #include "recipes/queue/queue.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /*
  * A take: lists claims and items, reads the first item that nobody has claimed and claims it by
  * one transaction; the next one in the list when somebody was faster. When nothing is left it
- * stands in line, and only the first in line lists with watches.
+ * joins the line, and only the first in line lists with watches.
  *
  *   LOOK --claims, items listed--> READ --data--> CLAIM --done--> ENDING
  *    ^ ^                            ^ |             |
@@ -41,7 +41,7 @@ static const uint16_t TAKE_NEXT[] = {
     [TAKE_ENDING] = TRANSITION_TO(TAKE_ENDING),
 };
 
-/* What a public function asks for. */
+/* The request of a public function. */
 struct take_request {
     conclave_take_fn done;
     void *ctx;
@@ -67,7 +67,7 @@ struct take {
     size_t next;
 
     /* The item that is being claimed. */
-    struct conclave_item *prepared; /* what it becomes when it is claimed; has its paths */
+    struct conclave_item *prepared; /* the item after the claim; has its paths */
     void *data;
     size_t len;
     int32_t version; /* before the claim */
@@ -131,7 +131,7 @@ static void take_end(struct call *call, int error)
     call_end(call, error);
 }
 
-/* Whatever it was doing to an item: that is over. */
+/* Any work on an item is over. */
 static void look_again(struct take *t)
 {
     item_clear(t);
@@ -154,7 +154,7 @@ static void next_item(struct take *t)
     take_to(t, TAKE_READ);
 }
 
-/* The phase goes on when it stands. */
+/* The phase goes on when the node exists. */
 static void take_ensure(struct take *t, const char *path)
 {
     struct conclave_queue *q = take_queue(t);
@@ -228,7 +228,7 @@ static void take_claim(struct take *t)
     call_send(&t->call, &op, on_claimed);
 }
 
-/* What cannot be found out stays unknown, unless that will not pass. */
+/* Reads whether the claim is ours. After a passing error this stays unknown. */
 static void on_claim_read(struct call *call, const struct conclave_reply *reply)
 {
     struct take *t = take_of(call);
@@ -308,7 +308,7 @@ static void take_on_read(struct call *call, const struct conclave_reply *reply)
 
 static void take_read(struct take *t)
 {
-    if (t->next == t->count) { /* all gone to others: what has come since is seen by a watch */
+    if (t->next == t->count) { /* others took all: a watch shows later items */
         bool again = t->lost_race && !t->claims_watch.armed;
         look_again(t);
         t->looked = !again;
@@ -415,7 +415,7 @@ static void take_look(struct take *t)
     take_list(t, take_queue(t)->claims, &t->claims_watch, on_claims);
 }
 
-/* Looked, and found nothing: stands in line, and looks again when first, then at each change. */
+/* Found nothing: joins the line, and looks again when first, then at each change. */
 static void run_look(struct take *t)
 {
     if (!t->looked || t->stale) {

@@ -1,7 +1,7 @@
 /*
  * A line in which callers wait for something that only the first in it watches: a node of the
  * session's own among its parent's children, and a watch on the one before it. When the first
- * leaves, or dies, the next one alone is told.
+ * leaves, or dies, only the next one gets an event.
  *
  * Lock of the client held for all functions.
  */
@@ -32,7 +32,7 @@ void queue_line_init(struct queue_line *line, struct call *call, const char *par
  * can send. True: it is the first. False also when error was set. */
 bool queue_line_run(struct queue_line *line);
 
-/* To be told of the client's state. */
+/* Call it at each change of the client's state. */
 void queue_line_on_state(struct queue_line *line);
 
 /* Leaves it, if it is in it. False: its node is still being made or looked for, call it again in

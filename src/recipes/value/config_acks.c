@@ -1,4 +1,4 @@
-/* Acknowledgements: what they say, and waiting for those of everybody. */
+/* Acknowledgements: their content, and waiting for those of all members. */
 #include "recipes/value/shared_config.h"
 
 #include "client/core/path.h"
@@ -31,7 +31,7 @@ char *ack_text(int64_t zxid, int64_t mzxid, int error, const char *why)
 /* text ends with a NUL. false: not an acknowledgement. */
 static bool ack_parse(const char *text, struct conclave_config_ack *ret)
 {
-    /* NOLINTNEXTLINE(cert-err34-c): what does not fit is no acknowledgement of ours */
+    /* NOLINTNEXTLINE(cert-err34-c): another form is no acknowledgement of ours */
     if (sscanf(text, "zxid=%" SCNd64 " mzxid=%" SCNd64 " error=%d", &ret->zxid, &ret->mzxid,
                &ret->error) != 3) {
         return false;
@@ -58,7 +58,7 @@ struct audit {
 void conclave_config_acks_free(struct conclave_config_ack *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)list[i].id); /* its text stands in the same block */
+        free((void *)(uintptr_t)list[i].id); /* its text is in the same block */
     }
     free(list);
 }
@@ -137,7 +137,7 @@ static void config_acks_judge(struct audit *a)
         a->zxid == 0 || (done == a->count && done >= a->at_least) || (refused && a->zxid > 0);
 }
 
-/* Whether there is something new, and a picture of both. */
+/* Whether there is something new, and a view of both. */
 static bool audit_can_judge(const struct audit *a)
 {
     const struct node_handle *group = a->group;
@@ -184,7 +184,7 @@ static bool config_acks_options_valid(const struct conclave_config_acks_options 
            (o->group_path == NULL || path_is_valid(o->group_path, false));
 }
 
-/* What was found, handed over. */
+/* Hands over the result. */
 static int audit_result(struct audit *a, int error, struct conclave_config_ack **ret,
                         size_t *ret_count)
 {

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands at an entry's path. */
+/* The node at an entry's path. */
 struct found_node {
     bool there;
     bool ours; /* our bytes */
@@ -32,7 +32,7 @@ struct many {
     struct blocking blocking;
     const struct conclave_config_entry *entries; /* the caller's */
     size_t count;
-    struct found_node *before; /* what the transaction was made for */
+    struct found_node *before; /* the entries of the transaction */
     struct found_node *now;
     bool lost;    /* an answer: nothing older may be read from here on */
     bool unknown; /* the transaction may have been carried out */
@@ -119,7 +119,7 @@ static int many_decide(struct many *m, bool *ret_done)
 
 /* --- writing -------------------------------------------------------------------------- */
 
-/* An entry right below one that stands before it is made after that one, by the transaction. */
+/* The transaction makes an entry after its parent, if the parent comes before it. */
 static bool parent_is_entry(const struct many *m, size_t at)
 {
     const char *path = m->entries[at].path;

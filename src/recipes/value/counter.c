@@ -1,4 +1,4 @@
-/* The counter: what is computed between reading a cell and writing it, and the number's forms. */
+/* The counter: the computation between reading and writing a cell, and the number's forms. */
 #include "base/endian.h"
 #include "recipes/engine/value_cell.h"
 
@@ -78,7 +78,7 @@ static int number_write(const struct conclave_counter *c, struct cell_op *op, in
     return 0;
 }
 
-/* --- what is to be written -------------------------------------------------------------- */
+/* --- the number to write ---------------------------------------------------------------- */
 
 static enum cell_verdict write_value(struct conclave_counter *c, struct cell_op *op, int64_t value)
 {

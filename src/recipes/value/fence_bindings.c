@@ -179,7 +179,7 @@ static int walk_step(struct walk *w)
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, own, 0);
     struct conclave_reply *reply = NULL;
     assert(w->next <= w->count);
-    op.linearizable = w->next == 1; /* what follows on this session is no older */
+    op.linearizable = w->next == 1; /* later reads of this session are no older */
     int rc = blocking_request(&w->calls, op, &reply);
     for (size_t i = 0; rc == 0 && i < reply->children_count; i++) {
         const char *name = reply->children[i];

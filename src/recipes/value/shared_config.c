@@ -17,9 +17,9 @@ struct conclave_config {
     void *ctx;
     char *cache_file;
     bool tree;
-    bool live;               /* a state of the ensemble was told */
-    bool stale_told;         /* what on_stale said last */
-    struct mirror_view told; /* the dispatcher's: what was told last */
+    bool live;               /* a state of the ensemble was reported */
+    bool stale_told;         /* the last value of on_stale */
+    struct mirror_view told; /* the dispatcher's: the last reported state */
 
     int64_t cache_wait_ms;
     struct client_timer cache_wait;
@@ -88,7 +88,7 @@ static int state_of(const struct mirror_view *view, struct conclave_config_state
     return 0;
 }
 
-/* Checks and applies, without the lock. What the acknowledgement is to say. */
+/* Checks and applies, without the lock. Returns the result for the acknowledgement. */
 static int apply(struct conclave_config *c, const struct conclave_config_state *state,
                  char why[WHY_MAX])
 {
@@ -129,7 +129,7 @@ static void shared_config_acknowledge(struct conclave_config *c,
     char *bytes = text == NULL ? NULL : member_text(c->nodes.incarnation, text, strlen(text), &len);
     free(text);
     if (bytes == NULL) {
-        mirror_view_clear(&c->told); /* it is told once more, and acknowledged then */
+        mirror_view_clear(&c->told); /* it is reported once more, and acknowledged then */
         c->live = false;
         node_handle_look_later(&c->nodes);
         return;
@@ -205,7 +205,7 @@ static bool tell_cached(struct conclave_config *c)
     if (error == 0) {
         struct conclave_config_state state = {
             .nodes = file.nodes, .count = file.count, .stale = true};
-        (void)apply(c, &state, why); /* nobody can be told whether it went well */
+        (void)apply(c, &state, why); /* no ack can report whether it went well */
         config_file_clear(&file);
     } else if (error != CONCLAVE_NO_NODE) {
         file_trouble(c, error);

@@ -1,5 +1,5 @@
 /* The configuration's inside, shared by its files: shared_config.c (the machine), config_file.c (the last good
- * state in a file), config_acks.c (who has acknowledged). */
+ * state in a file), config_acks.c (acknowledgements). */
 #ifndef RECIPES_VALUE_SHARED_CONFIG_H
 #define RECIPES_VALUE_SHARED_CONFIG_H
 
@@ -25,12 +25,12 @@ struct config_file {
 int config_file_read(const char *file, bool tree, struct config_file *ret) CONCLAVE_MUST_USE;
 void config_file_clear(struct config_file *f);
 
-/* Where acknowledgements of a path stand; NULL without memory. */
+/* The folder of a path's acknowledgements; NULL without memory. */
 char *config_ack_path(const char *path, const char *ack_path);
 
 /* --- config_acks.c -------------------------------------------------------------------- */
 
-/* What an acknowledgement's node says. NULL without memory. */
+/* The content of an acknowledgement's node. NULL without memory. */
 char *ack_text(int64_t zxid, int64_t mzxid, int error, const char *why);
 
 #endif

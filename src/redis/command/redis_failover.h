@@ -1,4 +1,4 @@
-/* What the files of `conclave redis-failover` share: redis_failover.c reads the arguments, _run.c is a manager, _status.c
+/* Common parts of `conclave redis-failover`: redis_failover.c reads the arguments, _run.c is a manager, _status.c
  * and _watch.c show the znodes, _ask.c asks the leading manager (failover, pause, resume, forget). */
 #ifndef REDIS_COMMAND_REDIS_FAILOVER_H
 #define REDIS_COMMAND_REDIS_FAILOVER_H

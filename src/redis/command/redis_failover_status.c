@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the znodes say at one moment. */
+/* The content of the znodes at one moment. */
 struct cluster_picture {
     struct conclave_client *client;
     struct conclave_recipes *recipes;

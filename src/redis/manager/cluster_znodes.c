@@ -97,7 +97,7 @@ static void *cell_record(struct mirrored_znode *cell)
     return (char *)cell->store + cell_row(cell)->offset;
 }
 
-/* What the server showed at `zxid`. False: it is older than what is known, and ignored. */
+/* Takes the server's data as of `zxid`. False: they are older than the known data, and ignored. */
 static bool cell_take(struct mirrored_znode *cell, int64_t zxid, bool present, int32_t version,
                       const void *data, size_t len)
 {

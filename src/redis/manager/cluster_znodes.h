@@ -53,7 +53,7 @@ void redis_store_close(struct redis_store *store);
 
 /* --- the view -------------------------------------------------------------- */
 
-/* What the store knows. The pointers are good until it changes. */
+/* The store's content. The pointers are good until it changes. */
 struct redis_znodes {
     bool known;                          /* both records were read or found missing */
     const char *corrupt;                 /* "current" or "plan" if it cannot be read, or NULL */
@@ -63,7 +63,7 @@ struct redis_znodes {
     int32_t plan_version;
     const struct redis_request *request;     /* the oldest; NULL: none */
     const char *bad_request;                 /* the name of one that cannot be read; NULL: none */
-    const struct redis_request *gem_request; /* what the gem's clients asked for; NULL: nothing */
+    const struct redis_request *gem_request; /* the request of the gem's clients; NULL: none */
     int32_t gem_version;                     /* of its node, for its deletion */
 };
 

@@ -67,7 +67,7 @@ static void fencer_over(uv_work_t *work, int status)
         return;
     }
     if (read(f->stop_fd, &count, sizeof count) < 0) {
-        count = 0; /* nobody asked it to stop */
+        count = 0; /* without a request to stop */
     }
     if (!f->canceled) {
         f->fn(f->ctx, f->node, status == 0 && f->rc == 0, f->text);

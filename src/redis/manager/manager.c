@@ -26,7 +26,7 @@ struct redis_manager {
     uv_timer_t timer; /* the next report */
     uint32_t probed;  /* bit i: server i was probed at least once */
     uint32_t differing
-        [REDIS_MANAGERS_MAX]; /* what was reported about the options of views[i]; 0: they agree */
+        [REDIS_MANAGERS_MAX]; /* the last report about the options of views[i]; 0: they agree */
     char leader[REDIS_NAME_SIZE];
     enum conclave_membership membership;
     bool standing_back; /* another manager has the id */

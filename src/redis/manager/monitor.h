@@ -19,7 +19,7 @@ struct redis_monitor_settings {
     struct stream_buffer *read_buffer;
     const struct redis_config *config; /* outlives the monitor, as does access */
     const struct redis_access *access;
-    /* A probe of this node was counted; changed: its state has changed. text: what failed, or "". */
+    /* A probe of this node was counted; changed: its state has changed. text: the failure, or "". */
     void (*on_probed)(void *ctx, int node, bool changed, const char *text);
     void *ctx;
 };
@@ -54,7 +54,7 @@ struct redis_orders {
 int redis_monitor_command(struct redis_monitor *monitor,
                           const struct redis_orders *orders) CONCLAVE_MUST_USE;
 
-/* Ends everything; what is under way is not reported. closed (may be NULL) is called from the loop. */
+/* Ends everything; running commands are not reported. closed (may be NULL) is called from the loop. */
 void redis_monitor_close(struct redis_monitor *monitor, void (*closed)(void *ctx), void *ctx);
 
 #endif

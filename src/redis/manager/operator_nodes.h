@@ -1,7 +1,7 @@
 /*
- * What the leading manager writes for people: ROOT/events, ROOT/config and, by option, the Ruby gem's node. It keeps the
- * newest REDIS_EVENTS_KEPT events and results. No fail-over depends on it: what cannot be written is tried again with
- * the next event, or left out.
+ * The nodes that the leading manager writes for people: ROOT/events, ROOT/config and, by option, the Ruby gem's node.
+ * It keeps the newest REDIS_EVENTS_KEPT events and results. No fail-over depends on it: a failed write is tried again
+ * with the next event, or left out.
  */
 #ifndef REDIS_MANAGER_OPERATOR_NODES_H
 #define REDIS_MANAGER_OPERATOR_NODES_H

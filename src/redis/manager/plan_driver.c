@@ -82,7 +82,7 @@ void redis_driver_wake(struct redis_driver *driver)
     }
 }
 
-/* What was under way has ended. Whether it belongs to the present term. */
+/* An action has ended. Returns whether it belongs to the present term. */
 static bool driver_end(struct redis_driver *d)
 {
     bool ours = d->state == DRIVER_BUSY;
@@ -310,7 +310,7 @@ static void plan_driver_on_read(void *ctx, int error)
                     redis_store_root(d->s.store), conclave_strerror(error));
     }
     d->unread = error == 0 ? 0 : d->unread;
-    d->read_anew = error != 0 || !ours; /* what an earlier term read may be old */
+    d->read_anew = error != 0 || !ours; /* data read in an earlier term may be old */
     driver_wait(d, error != 0 ? RETRY_MS : 0);
 }
 
@@ -473,7 +473,8 @@ void redis_driver_stop(struct redis_driver *driver)
     if (driver->state == DRIVER_LEADING) {
         driver_enter(driver, DRIVER_IDLE);
     } else if (driver->state == DRIVER_BUSY && driver->action.kind == REDIS_ACTION_FENCE) {
-        redis_fencer_cancel(driver->s.fencer); /* it does not report: what is under way ends here */
+        redis_fencer_cancel(
+            driver->s.fencer); /* it does not report: the running action ends here */
         driver_enter(driver, DRIVER_IDLE);
     } else if (driver->state == DRIVER_BUSY || driver->state == DRIVER_STALE) {
         driver_enter(driver, DRIVER_DRAINING);

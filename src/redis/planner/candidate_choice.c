@@ -75,7 +75,7 @@ static void measure(const struct redis_config *config, const struct redis_choice
                   (strcmp(facts->replid2, plan->old_replid) == 0 ||
                    strcmp(facts->replid2, plan->old_replid2) == 0);
     if (branch && facts->offset >= facts->second_offset) {
-        c->offset = facts->second_offset - 1; /* what follows is its own */
+        c->offset = facts->second_offset - 1; /* the later history is its own */
     }
     c->lag_bytes = plan->old_offset < 0           ? -1
                    : plan->old_offset > c->offset ? plan->old_offset - c->offset

@@ -12,7 +12,7 @@
 
 #include "redis/planner/down_vote.h"
 
-/* What the candidates are compared with. */
+/* The facts that candidates are compared with. */
 struct redis_choice_case {
     /* old master, its history, tried servers; plan->force lifts all limits but the history */
     const struct redis_plan *plan;
@@ -22,9 +22,9 @@ struct redis_choice_case {
 };
 
 struct redis_choice {
-    int node;                  /* REDIS_NONE: nobody */
+    int node;                  /* REDIS_NONE: no server */
     bool held;                 /* there is a candidate, but its loss is beyond the limits */
-    int64_t lag_bytes;         /* what it lacks of the old master's known data; -1 unknown */
+    int64_t lag_bytes;         /* missing bytes of the old master's known data; -1 unknown */
     char why[REDIS_TEXT_SIZE]; /* one line: which server and why, or why none */
     char reasons[REDIS_NODES_MAX][96]; /* per node: why it was not chosen; "" for the chosen one */
 };

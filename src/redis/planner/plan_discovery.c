@@ -8,7 +8,7 @@
 
 #define GRACE_PERIODS 3 /* requests are not refused at once for want of a master */
 
-/* What the servers say. */
+/* The servers' answers. */
 struct survey {
     int answers;  /* nodes with recent facts */
     int masters;  /* ... of which say that they are masters */

@@ -25,7 +25,7 @@ bool plan_failover_begin(struct planner *t, const struct plan_wish *wish);
 void plan_failover_about(const struct planner *t, struct redis_plan *ret);
 
 /* The current master was restarted: whether other servers have, or may have, data that it lost. *ret_best: the server
- * that has most, or REDIS_NONE. *ret_why (static): what was found, in both cases. */
+ * that has most, or REDIS_NONE. *ret_why (static): the finding, in both cases. */
 bool plan_failover_restart_loses(const struct planner *t, int node, int *ret_best,
                                  const char **ret_why);
 

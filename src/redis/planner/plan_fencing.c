@@ -67,7 +67,7 @@ static enum fence_view note_fenced(struct planner *t, const char *by, const char
     return FENCE_ACTED;
 }
 
-/* What the plan notes is no longer true: the old master must be stopped again. */
+/* The plan's note is no longer true: the old master must be stopped again. */
 static enum fence_view unnote_fenced(struct planner *t, const char *why)
 {
     struct redis_plan *plan =

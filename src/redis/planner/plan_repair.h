@@ -1,7 +1,7 @@
 /*
  * Keeps the servers in line with `current`: its lists, the replicas' master, the master's own settings. Pure.
  *
- * Servers are re-pointed only to the very process that `current` names (run id), so nobody copies the data of a master
+ * Servers are re-pointed only to the process that `current` names (run id), so no server copies the data of a master
  * that was restarted. A second master is demoted as soon as it is seen, and listed when it follows. A replica of another
  * server is re-pointed after two readings, parallel_syncs at a time.
  */

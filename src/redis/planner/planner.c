@@ -1,4 +1,4 @@
-/* What comes first: start-up, the plan, requests, the master's health, repairs. */
+/* The order of work: start-up, the plan, requests, the master's health, repairs. */
 #include "redis/planner/planner.h"
 
 #include "redis/planner/plan_discovery.h"
@@ -221,7 +221,7 @@ static void planner_check_plan(const struct planner *t, int32_t version,
     assert(record->target[0] == '\0' || redis_config_find(t->config, record->target) != REDIS_NONE);
 }
 
-/* What holds for every action, whichever file made it. */
+/* The conditions of every action, from any file. */
 static void planner_check(const struct planner *t)
 {
     const struct redis_action *a = t->out;

@@ -32,10 +32,10 @@
 
 #include "redis/planner/candidate_choice.h"
 
-/* What the fencing methods said about a node. */
+/* The result of the fencing methods for a node. */
 struct redis_fence {
     enum { REDIS_FENCE_NONE, REDIS_FENCE_CONFIRMED, REDIS_FENCE_FAILED } state;
-    int node;      /* whom it is about */
+    int node;      /* the node */
     int64_t at_ms; /* when it ended */
 };
 
@@ -76,7 +76,7 @@ enum redis_action_kind {
     REDIS_ACTION_ANSWER, /* create results/<name>, delete requests/<name>: one fenced transaction */
 };
 
-/* What this manager remembers of its term; private to the planner. Its loss costs only time. */
+/* The manager's memory of its term; private to the planner. Its loss costs only time. */
 struct redis_memory {
     char plan_id[REDIS_NAME_SIZE];        /* the plan that the next ones are about */
     char plan_target[REDIS_ADDRESS_SIZE]; /* and its target */
@@ -85,7 +85,7 @@ struct redis_memory {
     int64_t plan_ms;              /* plan first seen; -1 */
     int64_t paused_ms;            /* CLIENT PAUSE was acknowledged; -1 */
     int64_t unpaused_ms;          /* CLIENT UNPAUSE was sent; -1 */
-    int64_t choose_ms;            /* candidates are read anew since; -1 */
+    int64_t choose_ms;            /* candidates are read again since; -1 */
     int64_t promote_ms;           /* the target could be promoted since; -1 */
     int64_t handover_ms;          /* FAILOVER was sent; -1 */
     bool handover_refused;        /* and refused, see last_error */

@@ -19,7 +19,7 @@ struct planner {
     int master; /* place of current's master, or REDIS_NONE */
 };
 
-/* What an action is for: struct redis_action.step. X(name, text) */
+/* The purpose of an action: struct redis_action.step. X(name, text) */
 #define REDIS_DOING_MAP(X)                                                                         \
     X(WAIT, "wait")                                                                                \
     X(REFRESH, "refresh")                                                                          \

@@ -25,7 +25,7 @@ enum redis_state {
 #undef REDIS_STATE_ENUM
 };
 
-/* `current`: who is the master. Never deleted; written by compare-and-set only. */
+/* `current`: the master. Never deleted; written by compare-and-set only. */
 struct redis_current {
     int64_t epoch; /* grows by one with every change of master; one epoch, one master */
     int64_t token; /* of the manager's term that wrote it (czxid) */
@@ -81,8 +81,7 @@ struct redis_plan {
     char wanted[REDIS_ADDRESS_SIZE];                 /* the server that the request names; "" any */
     char tried[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE]; /* were chosen and failed */
     size_t tried_count;
-    char
-        fenced[32]; /* what shows that it has stopped: "", "refused", "method", "lease", "forced" */
+    char fenced[32]; /* the proof that it has stopped: "", "refused", "method", "lease", "forced" */
     char request[REDIS_NAME_SIZE]; /* name of the request it answers; "" */
     bool force;                    /* the operator accepts a loss: unfenced, unreachable, behind */
     int64_t started_ms;
@@ -103,14 +102,14 @@ struct redis_request {
     bool force;
     int64_t timeout_ms;       /* of the hand-over; 0: the configured one */
     char id[REDIS_NAME_SIZE]; /* chosen by the client */
-    char by[REDIS_NAME_SIZE]; /* who asked */
+    char by[REDIS_NAME_SIZE]; /* the author of the request */
     int64_t expires_ms;       /* not carried out after this; 0 never expires */
 };
 
 /* `results/<request's name>` */
 struct redis_result {
     bool ok;
-    char text[REDIS_TEXT_SIZE];      /* what was done, or why not */
+    char text[REDIS_TEXT_SIZE];      /* the action taken, or why none */
     char master[REDIS_ADDRESS_SIZE]; /* the master now */
     int64_t epoch;
     int64_t lost_bytes; /* of the old master's history that the new one does not have; -1 unknown */
@@ -143,7 +142,7 @@ struct redis_report {
     struct redis_report_node nodes[REDIS_NODES_MAX];
 };
 
-/* What happened, for operators: a line on the manager's output and, if the leading manager did it, a node below
+/* An event, for operators: a line on the manager's output and, if the leading manager did it, a node below
  * ROOT/events, of which the last REDIS_EVENTS_KEPT are kept. It contains no secret. */
 struct redis_event {
     char name[64];                  /* "published", "node-down", ... */
