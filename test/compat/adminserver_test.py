@@ -1,5 +1,5 @@
 """Every command of the AdminServer on Apache ZooKeeper and on ours, after the same few requests: the answers compared key by
-key, names and types of the values, and the values where they cannot differ. What the lists below name is left out, on
+key, names and types of the values, and the values where they cannot differ. The names in the lists below are left out, on
 the side that has it, with its reason.
 
 Promise: servers of its own on free loopback ports; the last line counts the commands.
@@ -125,7 +125,7 @@ def differences(name, ours, theirs, left_out):
 
 
 def prepare(server):
-    """One session with a node of its own, watches and a change that was told."""
+    """One session with its own node, watches and a change that triggers an event."""
     client = zk.Connection(server.address, SESSION_TIMEOUT_MS)
     client.call(zk.create("/e", b"x", flags=1))
     client.call(zk.create("/d", b"x"))

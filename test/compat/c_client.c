@@ -69,7 +69,7 @@ static void node_watcher(zhandle_t *handle, int type, int state, const char *pat
     count(&events);
 }
 
-/* Waits for so many events and prints them: their thread is another one than that of the calls, so
+/* Waits for that number of events and prints them: their thread is another one than that of the calls, so
  * they are not printed as they come. */
 static void wait_for_events(int number, const char *what)
 {
@@ -148,7 +148,7 @@ static void on_void(int rc, const void *what)
     count(&completions);
 }
 
-/* --- what is tried --------------------------------------------------------------------------- */
+/* --- the cases -------------------------------------------------------------------------------- */
 
 static void try_async(void)
 {
@@ -305,7 +305,7 @@ static void run_first_process(const char *host, int fd)
     _Exit(write(fd, zoo_client_id(zh), sizeof(clientid_t)) == sizeof(clientid_t) ? 0 : 1);
 }
 
-/* Another process takes the session over: what is ephemeral has stayed. */
+/* Another process takes the session over: its ephemeral nodes have stayed. */
 static void run_second_process(const char *host, int fd)
 {
     struct Stat stat;

@@ -53,7 +53,7 @@ class Shell:
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def read_until(self, wanted, quiet_s=0.3):
-        """What was printed until the text has come and nothing more followed for a moment."""
+        """The output until the text has come and no more output followed for a moment."""
         start = len(self.text)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:

@@ -3,7 +3,7 @@
 
     checks.py [--list] [NAME...]
 
-Promise: per operation stands the list of its checks in the order in which the protocol makes them. Each check is
+Promise: each operation has the list of its checks in the order in which the protocol makes them. Each check is
 violated alone, and with each later one that a request can violate at the same time; the answer must be the error of the
 first, on both servers, and neither may have changed anything. The answers of the operations without an order of
 their own are compared whole. Each is one case. DIFFERS lists what Apache ZooKeeper answers otherwise than ours, with the
@@ -109,7 +109,7 @@ class Room:
         self.make(at + "/zookeeper_stats", b"count=0,bytes=0")
 
     def tree(self, path=None):
-        """What stands below the root: paths, data, versions."""
+        """The nodes below the root: paths, data, versions."""
         path = path or self.root
         fields = self.must(zk.get_data(path))
         lines = [f"{path} {fields['data']!r} {fields['stat']['version']} {fields['stat']['aversion']}"]
@@ -134,7 +134,7 @@ def ask(connection, request):
 # --- requests with faults -----------------------------------------------------------------------------------------
 
 class Faults:
-    """What a request violates, by name: `"acl" in faults`."""
+    """The rules that a request violates, by name: `"acl" in faults`."""
 
     def __init__(self, names):
         self.names = frozenset(names)
@@ -390,7 +390,7 @@ def set_one_watch(room, kind):
 
 
 def watch_answer(held, kind):
-    """What checkWatches and removeWatches of a type answer, one watch being held."""
+    """The answers of checkWatches and removeWatches of a type, with one watch set."""
     if kind in ("none", "six", "minus"):
         return "MARSHALLINGERROR"
     fits = {"children": ("children", "any"), "data": ("data", "any"), "exists": ("data", "any"),
@@ -465,11 +465,11 @@ def other_cases():
 # --- quotas -------------------------------------------------------------------------------------------------------
 
 def limits(count=-1, count_hard=-1, size=-1, size_hard=-1):
-    """A limits node's data; what is -1 is not limited."""
+    """A limits node's data; -1: no limit."""
     return b"count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d" % (count, size, size_hard, count_hard)
 
 
-# What limits a node of 8 bytes and the two children of 2 that it has: 3 nodes, 12 bytes.
+# Limits for a node of 8 bytes and the two children of 2 that it has: 3 nodes, 12 bytes.
 FULL = {"count-soft": limits(count=3), "count-hard": limits(count_hard=3), "bytes-soft": limits(size=12),
         "bytes-hard": limits(size_hard=12), "both-soft": limits(count=3, size=12),
         "old-form": b"count=3,bytes=12", "soft-below-hard": limits(1, 9, 1, 99), "hard-below-soft": limits(9, 3, 99, 12)}
@@ -573,7 +573,7 @@ READING = ("getData", "sync", "ping", "close")
 
 
 def attached(server, connection, passwd=None):
-    """A second connection of a session, or None when it is refused; what the server said is checked."""
+    """A second connection of a session, or None when it is refused; checks the server's answer."""
     second = zk.Connection(server.address, SESSION_TIMEOUT_MS, connection.session_id, passwd or connection.passwd)
     if second.session_id == 0:
         if second.timeout_ms != 0 or second.passwd != bytes(16):
@@ -584,7 +584,7 @@ def attached(server, connection, passwd=None):
 
 
 def left(room):
-    """What a case of a session leaves: the tree without ids."""
+    """The tree after a case of a session, without ids."""
     return [line.replace(room.root, "~") for line in room.tree()]
 
 
@@ -649,7 +649,7 @@ def silent(room):
 
 
 def attach_case(session_id_of, last_zxid=0):
-    """What a connection gets that asks for a session that is not there, or comes from the future."""
+    """The answer to a connection that asks for an unknown session, or comes from the future."""
     def run(room):
         try:
             connection = zk.Connection(room.server.address, SESSION_TIMEOUT_MS, session_id_of(room), bytes(range(16)), last_zxid)

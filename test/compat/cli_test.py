@@ -1,6 +1,6 @@
 """The commands for the tree on Apache ZooKeeper and on ours: the same output, and quotas that zkCli.sh understands.
 
-Promise: as test/support/pair.py. What Apache ZooKeeper 3.8 on Debian 12 lacks (whoami) is not here.
+Promise: as test/support/pair.py. whoami is not here: Apache ZooKeeper 3.8 on Debian 12 lacks it.
 
 usage: cli_test.py [CASE...]
 """

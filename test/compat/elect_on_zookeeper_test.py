@@ -3,7 +3,7 @@
 
 Promise: real processes; the token of each leader is larger than the one before it, and the command of a leader that was
 killed is gone before the next leader's command starts.
-Limits: one server each; what three servers do under faults is tested in test/system.
+Limits: one server each; test/system tests three servers under faults.
 """
 
 import os
@@ -76,7 +76,7 @@ class Candidates:
             candidate.process.stderr.close()
 
     def stand(self, name):
-        """Starts a candidate and waits until it stands in the queue."""
+        """Starts a candidate and waits until it is in the queue."""
         self.all.append(Candidate(self.server, self.path, name))
         deadline = time.monotonic() + PATIENCE_S
         while name not in self.listed():
@@ -133,7 +133,7 @@ def clean_hand_over(server):
 
 
 def withdrawal(server):
-    """Who waits and goes wakes nobody; who stands behind moves up."""
+    """A waiter that leaves wakes no other candidate; the ones behind it move up."""
     with Candidates(server, "/elect-withdraw") as candidates:
         first = candidates.stand("first")
         first.wait_to_lead()

@@ -108,7 +108,7 @@ def strange_keys(ours, theirs):
 
 
 def prepare(server):
-    """One session with a node of its own, watches of both kinds and a change that was told. It sends no pings, so its
+    """One session with a node of its own, watches of both kinds and a change that triggers events. It sends no pings, so its
     timeout is longer than the test."""
     client = zk.Connection(server.address, SESSION_TIMEOUT_MS)
     client.call(zk.create("/e", b"x", flags=1))

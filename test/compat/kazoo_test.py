@@ -420,7 +420,7 @@ def end_session(server, session_id, passwd):
         try:
             if thief.session_id != session_id:
                 assert tries > 1, "it had ended before"
-                return  # what was asked for before was done, only its answer was lost
+                return  # the earlier request was done, only its answer was lost
             thief.call(zkwire.close_session())
             return
         except zkwire.Closed:
@@ -431,7 +431,7 @@ def end_session(server, session_id, passwd):
 
 
 def expired_client(server):
-    """kazoo is told that its session has expired, and gets a new one."""
+    """kazoo learns that its session has expired, and gets a new one."""
     with Clients(server) as new_client:
         client = new_client()
         states = queue.Queue()
@@ -453,7 +453,7 @@ def put_into(calls):
 
 
 def restarted(server, hard):
-    """What a client sees that is there before the server's restart, and after it."""
+    """The view of a client that is connected before and after the server's restart."""
     with Clients(server) as new_client:
         # Left to itself kazoo waits longer and longer between two attempts, until the session is over.
         # The session outlasts the start of a JVM on a busy machine. Apache ZooKeeper neither serves nor closes a connection

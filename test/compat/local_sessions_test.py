@@ -55,7 +55,7 @@ def reattach(member, link):
 
 
 def outcomes(ensemble, member, other):
-    """What becomes of a local session at one member; the keys are the questions."""
+    """The life of a local session at one member; the keys are the questions."""
     said = {}
     with zk.Connection(member.address, 10000) as link:
         said["figures"] = figures(member)

@@ -8,7 +8,7 @@ Limits: theirs do not prove their lease, so they are killed only, never stopped 
 python3-kazoo; for Curator libcurator-recipes-java, libcurator-framework-java and javac.
 
 usage: mixed_election_test.py [--seconds N] [--on conclave|zookeeper|ensemble] [CASE...]
---on: on that one alone; ensemble: three of ours, one of which is killed and started anew every few seconds.
+--on: on that one alone; ensemble: three of ours, one of which is killed and started again every few seconds.
 """
 
 import argparse
@@ -40,7 +40,7 @@ PATIENCE_S = 20
 JAVA = "/usr/share/java"
 JARS = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api",
         "slf4j-nop", "metrics-core", "snappy-java", "netty-*")
-# What `conclave elect` runs: a turn of NAME, written to FILE.
+# The command of `conclave elect`: a turn of NAME, written to FILE.
 TURN = """
 import os, sys, time
 output = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -4,9 +4,9 @@
 Promise: every case ends as it does on one Apache ZooKeeper that nobody disturbs. A client whose server goes is told so
 (connection loss, in these clients an exception of whatever call was under way): a case that ends by that is cleared
 away and tried again; so is one that ends differently, if one of its clients lost its connection (kazoo's watchers are
-called once more then, Curator's latches stand anew). A case that ends in any other way has failed, and so has one that
+called once more then, Curator's latches are started again). A case that ends in any other way has failed, and so has one that
 takes too long.
-Limits: Apache ZooKeeper's side is calm, as it is what the outcome is compared with. The cases were written for one
+Limits: Apache ZooKeeper's side is calm, because it gives the expected outcome. The cases were written for one
 server: they read what another client has just written, so ours answers with linearizableReads. With --apache the three
 are Apache's, to see whether a failure is the client's own; their followers' reads may be old.
 
@@ -30,7 +30,7 @@ from nemesis import RestartedEnsemble  # noqa: E402
 
 TICK_MS = 500
 TRIES = 4
-SLOW_S = 40  # a case that takes longer stands somewhere
+SLOW_S = 40  # a case that takes longer hangs
 COLLECT_MS = "500"
 LINEARIZABLE = ["--linearizableReads", "yes"]
 LOST = re.compile(r"ConnectionLoss|ConnectionClosedError|OperationTimeout|KazooTimeoutError|"
@@ -60,7 +60,7 @@ def calm_or_lost(case, servers, _at_once):
 
 
 TRIED = []
-LOSSES = int  # how many connections the clients of the suite were told that they had lost
+LOSSES = int  # number of lost connections that the suite's clients reported
 
 
 def kazoo_cases():
@@ -79,7 +79,7 @@ def curator_cases():
     program.compile()
     global LOSSES
     LOSSES = lambda: program.losses  # noqa: E731
-    # Often enough between two leaders: whoever leads begins to count anew.
+    # Often enough between two leaders: a new leader starts to count at zero.
     options = [*LINEARIZABLE, "--extendedTypesEnabled", "yes", "--znode.container.checkIntervalMs", COLLECT_MS]
     properties = {"zookeeper.extendedTypesEnabled": "true", "znode.container.checkIntervalMs": COLLECT_MS}
     return curator_test.cases_of(program), {"options": options}, {"properties": properties}

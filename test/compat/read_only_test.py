@@ -1,4 +1,4 @@
-"""Read-only mode: what a server without a quorum answers, ours and Apache's, and how clients come back to writing.
+"""Read-only mode: the answers of a server without a quorum, ours and Apache's, and how clients come back to writing.
 
 Promise: real ensembles on loopback of which a minority runs; the same requests to both kinds of servers have the same
 errors. kazoo, ZooKeeper's shell in Java and our own client read there, and write again when there is a quorum.
@@ -58,7 +58,7 @@ def isro(member):
 
 
 def answers_of(member):
-    """What a read-only server says to everything that is worth asking."""
+    """The answers of a read-only server to all relevant requests."""
     link = read_only_link(member)
     with link:
         said = {"session": link.session_id != 0, "flag": link.connect_reply[-1]}
@@ -129,7 +129,7 @@ def test_off_is_off():
 
 
 def lose_and_regain(kind):
-    """The quorum goes and comes back; what becomes of the sessions of both kinds."""
+    """The quorum goes and comes back: the fate of the sessions of both kinds."""
     with Ensemble(3, **kind) as ensemble:
         member, *others = ensemble.members
         with zk.Connection(member.address, 10000, read_only=True) as writer:

@@ -144,7 +144,7 @@ def error_of(call, *args, **options):
 
 
 def login_outcome(server, user, password=None):
-    """What a kazoo client's first read gives."""
+    """The result of a kazoo client's first read."""
     try:
         with Client(server, user, password) as client:
             return error_of(lambda: client.get("/zookeeper")[0])
@@ -285,7 +285,7 @@ def challenge(server):
     fields = dict(re.findall(r'([a-z-]+)=("[^"]*"|[^,]*)', text))
     fields.pop("nonce")
     assert fields["realm"] == '"zk-sasl-md5"', text
-    # Left out by Java: its only value here is what counts when it is left out.
+    # Java leaves it out: its only value here is the default.
     assert fields.pop("qop", '"auth"') == '"auth"', text
     # Counts only where a layer is offered.
     fields.pop("maxbuf", None)
@@ -432,7 +432,7 @@ def reconnect(server):
     lines = [shell.stdout.readline() for _ in range(2)]
     server.stop()
     server.start()
-    # What is asked may be on the link that ends: ask until one is answered.
+    # A request may go over the link that ends: repeat until one is answered.
     shell.stdin.write("ls /back\nls /back\nget /back --json\nwhoami\n")
     out, _ = shell.communicate(timeout=60)
     owner = re.search(r'"ephemeral_owner":"?(\w+)', out)
@@ -468,7 +468,7 @@ def lenient(server):
     seen = [raw.run(), raw.closed(), raw.send(b"again")[1:]]
     seen.append(who_am_i(raw))
     assert seen[0][1][1] == 0 and not seen[1], seen
-    # Our client does not go on as somebody else than it was told to be.
+    # Our client does not continue under another identity than the configured one.
     seen.append(command(server, "whoami", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=WRONG))
     assert seen[-1][0] == 77 and "not accept the login" in seen[-1][2], seen[-1]
     return seen

@@ -11,7 +11,7 @@ import random
 import zkwire as zk
 
 # slot: whose session; name and args: a function of zkwire with its arguments, or one of the replay's own words;
-# burst: may be sent before the reply to the one before has come; id: what set_watches refers to.
+# burst: may be sent before the reply to the one before has come; id: set_watches refers to it.
 Op = collections.namedtuple("Op", "slot name args burst id")
 
 DIGEST = "u1:xl7CtbhlYcS9zlGbPt+OMqwz0hI="  # of another password than u1:p1's
@@ -195,7 +195,7 @@ class Maker:
             if roll < weight:
                 return self.add(slot, make(), burst)
             roll -= weight
-        # What may close the connection, or is answered beside the queue: never in a burst.
+        # Operations that may close the connection, or are answered outside the queue: never in a burst.
         roll = self.random.randrange(100)
         if roll < 25:
             self.add(slot, self.odd())

@@ -8,7 +8,7 @@ bad paths, flags, versions, ACLs, cut bodies, multis that fail, watches of all k
 compared whole: error, every field, trailing bytes, the zxid counted from the stream's first write; so is each event
 and its place among the replies. Normalised are only: times, session ids, the order of children and of ids, and the zxid
 that 3.8 takes for a write that it cannot read: 3.9 and ours take none.
-A difference is shrunk to few operations and printed with its seed. What may differ stands in KNOWN, nowhere else,
+A difference is shrunk to few operations and printed with its seed. KNOWN alone lists the permitted differences,
 with the versions of Apache ZooKeeper that differ: 3.8 is on Debian 12, 3.9 on Debian 13.
 Limits: two standalone servers, streams one after the other, so that a zxid can be counted exactly. Expiry, TTL and
 container cleaning need time and are tested elsewhere.
@@ -30,7 +30,7 @@ from stream_ops import ALONE, DATA, Op, make_stream  # noqa: E402
 
 WRITES = {zk.CREATE, zk.CREATE2, zk.CREATE_CONTAINER, zk.CREATE_TTL, zk.DELETE, zk.SET_DATA, zk.SET_ACL, zk.MULTI,
           zk.CLOSE_SESSION}
-# What a client may send; anything else ends the connection.
+# The requests of a client; any other request ends the connection.
 ANSWERED = set(zk.OP_NAMES) - {zk.NOTIFICATION, zk.CHECK, zk.CREATE_SESSION, zk.ERROR, zk.DELETE_CONTAINER}
 SESSION_TIMEOUT_MS = 30000
 CHUNK = 10
@@ -144,7 +144,7 @@ def sync_echo(case, *both):
 
 
 def as_text(path):
-    """A path as text; what is malformed becomes a character that no path has."""
+    """A path as text; a malformed byte becomes a character that no path has."""
     return path.decode(errors="backslashreplace").replace("\\", "\U0010ffff") if isinstance(path, bytes) else path or ""
 
 
@@ -186,7 +186,7 @@ def rollback(case, theirs, ours):
     return theirs, ours
 
 
-# What may differ, and why. `versions`: those of Apache ZooKeeper that differ, from the first and below the second.
+# Permitted differences, and why. `versions`: those of Apache ZooKeeper that differ, from the first and below the second.
 # `parts`: the two servers' states differ from there on, so that the rest of the stream is not compared.
 Explanation = collections.namedtuple("Explanation", "name versions reason canonical parts")
 EVERY = ((0,), (99,))
@@ -298,7 +298,7 @@ def stream_of(seed):
     return list(one_mode_each(one_kind_of_container(ops))) if zookeeper.VERSION < (3, 9) else ops
 
 
-# What a write's body consists of: p a path, d data, a an ACL, i and q whole numbers.
+# The parts of a write's body: p a path, d data, a an ACL, i and q whole numbers.
 BODIES = {zk.CREATE: "pdai", zk.CREATE2: "pdai", zk.CREATE_CONTAINER: "pdai", zk.CREATE_TTL: "pdaiq", zk.DELETE: "pi",
           zk.SET_DATA: "pdi", zk.SET_ACL: "pai"}
 
@@ -455,7 +455,7 @@ class Replayer:
 
     @staticmethod
     def take_close(expected, connection):
-        """What comes behind a reply that ends the connection."""
+        """The frames after a reply that ends the connection."""
         if not expected:
             return []
         connection.socket.settimeout(5)
@@ -508,7 +508,7 @@ class Replayer:
             if self.wasteful and request.op in BODIES and not readable(request):
                 self.flush_wasted(waiting)
         self.flush(waiting)
-        # What came last: events behind the last reply, and each session's end: none may expire among later zxids.
+        # The last frames: events behind the last reply, and each session's end: none may expire among later zxids.
         for slot in list(self.sessions):
             self.connection(slot)
         for last in (zk.ping(), zk.close_session()):

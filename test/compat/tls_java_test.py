@@ -93,7 +93,7 @@ def java_refused(world):
             # Java keeps a certificate back when the server names other issuers.
             (world["stranger"], "the client sent no certificate")]
     for own, wanted in rows:
-        with conclave.Conclave(our_options(world)) as server:  # a new one each: a reason is told once a minute
+        with conclave.Conclave(our_options(world)) as server:  # a new one each: the log has a reason once a minute
             code, out = java(world, server.secure_port, own, "create", "/never", "x")
             expect(code != 0 and "Created" not in out, out)
             log = server.log_tail(1 << 20)
@@ -101,7 +101,7 @@ def java_refused(world):
 
 
 def id_of(world, port, own, path):
-    """What the ACL scheme "auth" stands for on this server."""
+    """The ids that the ACL scheme "auth" means on this server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(world["ca"].cert)
     context.load_cert_chain(own.cert, own.key)

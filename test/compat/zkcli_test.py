@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Apache's command line client, zkCli.sh, with one script of commands on Apache ZooKeeper and on ours: same output.
 
-Promise: what it prints to stdout and stderr is compared line by line. Normalised are only times, session ids and
+Promise: its stdout and stderr are compared line by line. Normalised are only times, session ids and
 passwords, and the place of watch events among the lines, as another thread of the client prints them; their order is
 compared. On a server of its own each, so that zxids and the whole tree are compared as they are.
 Limits: one Java start per server and script: a few seconds.
@@ -163,7 +163,7 @@ def normalise(text):
             events.append(line)
         elif line.strip() and line != "WATCHER::":
             lines.append(line.rstrip())
-    # whoami shows a set: its lines, which stand together, in any order.
+    # whoami shows a set: its adjacent lines, in any order.
     ids = [index for index, line in enumerate(lines) if IDENTITY.match(line)]
     for index, line in zip(ids, sorted(lines[index] for index in ids)):
         lines[index] = line
@@ -171,7 +171,7 @@ def normalise(text):
 
 
 def run_script(server, script):
-    """What zkCli prints for a script, and its exit code, as lines."""
+    """zkCli's output for a script, and its exit code, as lines."""
     if not os.access(ZKCLI, os.X_OK):
         raise pair.Skip(f"no {ZKCLI} (Debian: zookeeper)")
     env = {**os.environ, "CLIENT_JVMFLAGS": "-Dzookeeper.logger=none -Dfile.encoding=UTF-8 -Djline.terminal=dumb",

@@ -130,7 +130,7 @@ def overview(server):
 
 
 def reset(server):
-    """What the server counted shows, and is small again after srst (zktop's own key for it sends nothing)."""
+    """The server's counters show, and are small again after srst (zktop's own key for it sends nothing)."""
     with zk.Connection(server.address) as client, Top(server) as top:
         for _ in range(2000):
             client.call(zk.exists("/"))

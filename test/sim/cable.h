@@ -1,5 +1,5 @@
 /*
- * What lies between a client and a server: bytes in both directions, in order, that take their time. A
+ * The cable between a client and a server: bytes in both directions, in order, that take their time. A
  * cable may go silent: then nothing passes any more, and either end has to find out. Or it breaks, in the
  * middle of a frame most often, and both are told.
  */
@@ -34,7 +34,7 @@ struct cable *cable_open(struct sim *s, struct client *c, struct machine *m);
 void cable_send(struct cable *k, struct slice bytes);
 void cable_close(struct cable *k);
 
-/* What the client sends from now on arrives no earlier than after this time. */
+/* Later bytes of the client arrive after this time at the earliest. */
 void cable_stall(struct cable *k, int64_t us);
 
 /* The server's ends, at the end of a turn: replies leave, connections that are to be closed are. */

@@ -1,6 +1,6 @@
 /*
- * Persistent watches: a change is told once, before it is seen otherwise, for as long as the client has its
- * link; after a new one nothing is answered before the watch was told RESUMED. A recursive watch hears of
+ * Persistent watches: the client gets each event once, before it sees the change otherwise, for as long as the client
+ * has its link; after a new one nothing is answered before the watch was told RESUMED. A recursive watch hears of
  * all below its path.
  */
 #ifndef SIM_CHECK_LASTING_H
@@ -11,7 +11,7 @@
 void check_lasting_answered(struct sim *s, struct client *c, struct deed *d,
                             const struct conclave_reply *reply);
 
-/* The watch was told something of a path; it is over; the client has lost its link. */
+/* The watch got an event of a path; it is over; the client has lost its link. */
 void check_lasting_event(struct sim *s, struct client *c, unsigned lasting,
                          enum conclave_event_type type, const char *path);
 void check_lasting_lost(struct sim *s, struct client *c, unsigned lasting,

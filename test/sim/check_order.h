@@ -1,4 +1,4 @@
-/* What a session sees never goes back, on whichever server; a synced read, and a linearizable one, shows
+/* A session's view never goes back, on any server; a synced read, and a linearizable one, shows
  * every write that was acknowledged to anybody before it was asked for. */
 #ifndef SIM_CHECK_ORDER_H
 #define SIM_CHECK_ORDER_H

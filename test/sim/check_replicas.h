@@ -1,4 +1,4 @@
-/* What servers apply at an index is the same entry and gives the same state; a term has one leader. */
+/* All servers apply the same entry at an index, with the same state; a term has one leader. */
 #ifndef SIM_CHECK_REPLICAS_H
 #define SIM_CHECK_REPLICAS_H
 

@@ -1,6 +1,6 @@
 /*
  * A session ends no earlier than its timeout after the last answer that any server sent to its client, and gets
- * none after its end; in the end it is gone everywhere. What servers send is looked at where it leaves them,
+ * none after its end; in the end it is gone everywhere. The check looks at messages where they leave the servers,
  * so that it counts whether the client hears it, is gone by then, or had given up. Ephemerals are there as long
  * as their session lives, and not longer.
  */

@@ -1,4 +1,4 @@
-/* A one-shot watch is told once, before its client sees the change in another way, also across links and
+/* A one-shot watch gets one event, before its client sees the change in another way, also across links and
  * servers; none is lost as long as its session lives. */
 #ifndef SIM_CHECK_WATCHES_H
 #define SIM_CHECK_WATCHES_H

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Somebody was told that this deed made this version of the key. */
+/* A client learned that this deed made this version of the key. */
 static void learn(struct sim *s, unsigned key, int32_t version, uint64_t deed, const char *who)
 {
     struct versions *v = &s->checks.versions[key];

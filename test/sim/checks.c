@@ -84,7 +84,7 @@ void checks_answered(struct sim *s, struct client *c, struct deed *d,
         s->checks.reads += !write;
     }
     check_writes_answered(s, d, reply);
-    if (!write || !d->again) { /* else it is the first answer, told late: it shows nothing of now */
+    if (!write || !d->again) { /* else it is the first answer, come late: it shows nothing of now */
         check_order_answered(s, c, d, reply);
         check_watches_answered(s, c, d);
         check_lasting_answered(s, c, d, reply);

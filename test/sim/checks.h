@@ -1,6 +1,6 @@
 /*
- * What is promised, each in a file of its own, and what they know in common. They are told what servers
- * apply and what clients are told, and end the run by world_violation.
+ * The promises, each in its own file, and their common data. They learn what servers
+ * apply and what clients are answered, and end the run by world_violation.
  *
  *   check_writes     acknowledged writes are in the end in the state of all, exactly once
  *   check_replicas   equal index, equal entry, equal state; one leader per term
@@ -8,7 +8,7 @@
  *   check_fresh      what is synced or linearizable shows all that was acknowledged before
  *   check_sessions   ephemerals are there as long as their session, sessions live as long as promised
  *   check_modes      who may only read sees no write succeed, local sessions own no node
- *   check_watches    a watch is told, once, before the change is seen otherwise
+ *   check_watches    a watch gets one event, before the change is seen otherwise
  *   check_lasting    the same of persistent and recursive ones, which say when they may have missed something
  */
 #ifndef SIM_CHECKS_H
@@ -28,13 +28,13 @@ struct replica_record {
     unsigned first; /* server that applied it first */
 };
 
-/* What is known of the versions of a key: which deed made each, 0: not known. */
+/* The deed that made each version of a key, 0: unknown. */
 struct versions {
     uint64_t *deeds;
     size_t n;
 };
 
-/* What servers sent to the client of a session. */
+/* The messages of servers to the client of a session. */
 struct session_record {
     int64_t id;
     int64_t timeout_us;
@@ -71,7 +71,7 @@ void checks_answered(struct sim *s, struct client *c, struct deed *d,
 /* A new deed, which checks owns. */
 struct deed *checks_deed(struct checks *c, struct client *client, enum deed_kind kind);
 
-/* A client's one-shot watch on a key was told, or its session is lost. */
+/* A client's one-shot watch on a key got its event, or its session is lost. */
 void checks_event(struct sim *s, struct client *c, unsigned key, enum conclave_event_type type);
 
 /* The run is over and all is quiet: everything is there, everywhere. */

@@ -186,7 +186,7 @@ void client_settle(struct client *c)
     }
 }
 
-/* What the cable brings */
+/* The frames from the cable */
 
 void client_connected(struct client *c)
 {
@@ -227,7 +227,7 @@ void client_disconnected(struct client *c)
     client_settle(c);
 }
 
-/* What the core tells */
+/* The core's callbacks */
 
 static void on_state(void *ctx, enum conclave_state state)
 {
@@ -255,7 +255,7 @@ static void on_reply(void *ctx, struct client_request *r)
     c->open--;
     d->answered_us = c->sim->world.now_us;
     d->error = r->reply.error;
-    if (c->ending) { /* it is not told any more: whatever it asked for stays open */
+    if (c->ending) { /* it gets no more answers: its requests stay open */
         request_unref(r);
         return;
     }

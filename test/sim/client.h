@@ -1,7 +1,7 @@
 /*
  * A client of the simulation: an application with one session at a time, through the product's client
  * core. It connects to servers by chance, does what the seed says, and writes down what it asked for,
- * when, and what it was told: the checks judge that.
+ * when, and its answers: the checks judge them.
  */
 #ifndef SIM_CLIENT_H
 #define SIM_CLIENT_H
@@ -16,7 +16,7 @@ struct core;
 
 enum { KEYS = 4 };
 
-/* What was asked for. */
+/* The request. */
 enum deed_kind {
     DEED_SET,       /* data of a key */
     DEED_SET_IF,    /* the same, if the version is the one read last */
@@ -30,7 +30,7 @@ enum deed_kind {
     DEED_CHILDREN, /* the ephemerals that are there */
     DEED_LASTING,  /* a persistent watch */
     DEED_RECONFIG, /* a server votes from now on, or no longer, or is no member any more */
-    DEED_SETUP,    /* nodes that everything stands on */
+    DEED_SETUP,    /* parents of all other nodes */
     DEED_PROBE,    /* a write at the end, to show that there is service */
     DEEDS,
 };
@@ -43,9 +43,10 @@ struct deed {
     int64_t asked_us;
     int64_t answered_us; /* 0: not yet */
     int error;
-    int64_t zxid;         /* of the answer */
-    int64_t floor_zxid;   /* what it must see at least: newest acknowledged before it was asked */
-    bool fresh;           /* and that is promised */
+    int64_t zxid; /* of the answer */
+    int64_t
+        floor_zxid; /* the least it must see: the newest write acknowledged before the request */
+    bool fresh;     /* and that is promised */
     struct deed *behind;  /* the sync that must have succeeded */
     int32_t expected;     /* version that it must find, -1: any */
     int32_t version;      /* of the key, as answered; -1: not known */
@@ -53,7 +54,7 @@ struct deed {
     char path[64];        /* of the node that was made, or is to be */
     struct deed *removal; /* of that node */
     bool watched;         /* a watch was asked for */
-    bool again;           /* it was sent on several links: what it is answered may be old */
+    bool again;           /* it was sent on several links: its answer may be old */
     unsigned lasting;     /* which persistent watch */
 };
 
@@ -76,7 +77,7 @@ enum { LASTING_ALL = KEYS, LASTING_NODES, LASTING };
 struct lasting {
     bool set;
     bool asked;
-    bool hears;             /* on this link: it was set here, or told that it goes on */
+    bool hears;             /* on this link: it was set here, or got RESUMED */
     bool based[KEYS];       /* a key's version is known since it hears */
     int32_t versions[KEYS]; /* as it was then, and one more for each event */
 };
@@ -101,7 +102,7 @@ struct client {
     bool sits;              /* only reads, mostly at one server, and leaves now and then */
     bool reads_old;         /* without a session, a server without a quorum will do */
     bool gone;              /* has died: nothing is heard of it */
-    bool ending;            /* what its core tells now is for nobody */
+    bool ending;            /* its core's callbacks are ignored now */
     int64_t seen_zxid;      /* in this session */
     int64_t away_us;        /* it does not connect before */
     int64_t timeout_ms;     /* asked for */
@@ -110,7 +111,7 @@ struct client {
     struct lasting lasting[LASTING];
     struct told_nodes nodes;
     unsigned open;   /* deeds without an answer */
-    uint64_t events; /* watches that were told */
+    uint64_t events; /* watches that got an event */
 };
 
 struct client *client_create(struct sim *s, unsigned id);
@@ -150,7 +151,7 @@ void client_anew(struct client *c);
 /* Stops without a word: its session must time out. */
 void client_die(struct client *c);
 
-/* What the cable brings. */
+/* The frames from the cable. */
 void client_connected(struct client *c);
 void client_receive(struct client *c, struct slice bytes);
 void client_disconnected(struct client *c);

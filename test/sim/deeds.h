@@ -1,5 +1,5 @@
 /*
- * What clients of the simulation do: each deed is a request of the client core, written down before it is
+ * The deeds of the simulation's clients: each deed is a request of the client core, written down before it is
  * sent.
  */
 #ifndef SIM_DEEDS_H

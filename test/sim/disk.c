@@ -113,7 +113,7 @@ static void file_sync(struct file *f)
     f->dirty_from = f->dirty_to = 0;
 }
 
-/* What a file holds after a power cut: nothing, all or some of what was not synced. */
+/* The content of a file after a power cut: nothing, all or some of what was not synced. */
 static void file_cut(struct disk *d, struct file *f)
 {
     unsigned keep = (unsigned)(prng_next(&d->prng) % 3);

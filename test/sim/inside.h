@@ -1,5 +1,5 @@
 /*
- * What a machine consists of inside: the product's server, and its ends of the cables. Apart from
+ * The parts of a machine: the product's server, and its ends of the cables. Apart from
  * machine.h, because client and server each have their own names for some things.
  */
 #ifndef SIM_INSIDE_H

@@ -15,9 +15,9 @@ struct peers {
     struct machine *machine;
     struct peer_identity me;
     struct peer_callbacks callbacks;
-    bool listed[MACHINES_MAX + 1];         /* whom to connect to */
+    bool listed[MACHINES_MAX + 1];         /* the peer to connect to */
     bool told[MACHINES_MAX + 1];           /* up, as this side knows */
-    uint64_t generation[MACHINES_MAX + 1]; /* of the link that was told */
+    uint64_t generation[MACHINES_MAX + 1]; /* of the link that was reported */
 };
 
 enum news_kind { NEWS_HELLO, NEWS_UP, NEWS_DOWN, NEWS_FRAME };
@@ -50,7 +50,7 @@ static void deliver(struct news *n, struct peers *p)
         break;
     case NEWS_UP:
         if (pair->up && pair->generation == n->generation) {
-            assert(!p->told[n->from]); /* its end was told before */
+            assert(!p->told[n->from]); /* its end was reported before */
             p->told[n->from] = true;
             p->generation[n->from] = n->generation;
             p->callbacks.link(p->callbacks.ctx, n->from, true);

@@ -32,7 +32,7 @@ static int64_t wall_ms(void *ctx)
     return WALL_2026_MS + m->wall_ms + m->sim->world.now_us / 1000;
 }
 
-/* The true time at which the machine's clock has reached so many ms. */
+/* The true time at which the machine's clock reaches this number of ms. */
 static int64_t true_us(const struct machine *m, int64_t at_ms)
 {
     int64_t local_us = at_ms * 1000 - m->clock_us;
@@ -54,7 +54,7 @@ struct machine *machine_of_loop(uv_loop_t *loop)
     return (struct machine *)(void *)loop;
 }
 
-/* What the node tells */
+/* The node's callbacks */
 
 static void on_serve(void *ctx)
 {

@@ -27,8 +27,8 @@ enum machine_stage {
 };
 
 enum machine_ending {
-    MACHINE_KILLED,    /* kill -9: what was written stays, others see it at once */
-    MACHINE_POWER_CUT, /* what was not synced may be gone, others hear nothing any more */
+    MACHINE_KILLED,    /* kill -9: written data stay, others see it at once */
+    MACHINE_POWER_CUT, /* unsynced data may be gone, others get no more messages */
 };
 
 struct machine {
@@ -39,7 +39,7 @@ struct machine {
     bool on;         /* its process runs */
     unsigned incarnation;
     enum machine_stage stage;
-    bool failed; /* it told that it cannot go on */
+    bool failed; /* it reported that it cannot continue */
     int64_t stop_at;
     bool node_closed;
     struct inside *inside; /* the product's parts: see inside.h */

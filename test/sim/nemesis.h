@@ -1,4 +1,4 @@
-/* What goes wrong, and when: drawn from the seed, as long as faults last. Afterwards everything is mended. */
+/* Faults and their times, drawn from the seed, as long as faults last. Afterwards everything is mended. */
 #ifndef SIM_NEMESIS_H
 #define SIM_NEMESIS_H
 

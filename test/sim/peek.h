@@ -1,4 +1,4 @@
-/* What stands in a server's state, looked at from outside, past its connections. */
+/* A server's state, read from outside, without its connections. */
 #ifndef SIM_PEEK_H
 #define SIM_PEEK_H
 

@@ -55,7 +55,7 @@ bool planted(enum plant plant)
     return sim_now()->options.plant == plant;
 }
 
-/* True in one of so many cases, as long as faults last. */
+/* True in one of this number of cases, as long as faults last. */
 static bool now_and_then(enum plant plant, uint64_t one_of)
 {
     return planted(plant) && sim_now()->faults && world_below(&sim_now()->world, one_of) == 0;

@@ -52,7 +52,7 @@ bool plant_parse(const char *name, enum plant *ret);
 /* Whether the run under way has this one. */
 bool planted(enum plant plant);
 
-/* The head of what stands in a function's place, and the function itself. */
+/* The head of a function's replacement, and the function itself. */
 #define WRAP(result, function, parameters)                                                         \
     result __real_##function parameters;                                                           \
     result __wrap_##function parameters;                                                           \

@@ -40,7 +40,7 @@ static bool run_until(struct sim *s, int64_t us, bool (*done)(struct sim *s))
     return done(s);
 }
 
-/* The nodes that all stands on */
+/* The parents of all other nodes */
 
 static bool is_set_up(struct sim *s)
 {

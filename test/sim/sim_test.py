@@ -19,7 +19,7 @@ SIM = BUILD / "test" / "sim" / "sim"
 
 
 def run(*arguments):
-    """Passed and failed, as the program counts them; what it found is printed."""
+    """Passed and failed, as the program counts them; prints its findings."""
     done = subprocess.run([SIM, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=False)
     lines = done.stdout.splitlines()
     for line in lines:

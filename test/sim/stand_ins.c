@@ -1,5 +1,5 @@
 /*
- * What the simulation puts in the place of parts of the product, beside loop.c (replication_uv.h) and
+ * The simulation's replacements for parts of the product, in addition to loop.c (replication_uv.h) and
  * links.c (peer.h): chance, log lines, the machine's clock and files. The linker takes these because they
  * come first, or by --wrap; nothing in the product knows of it.
  */

@@ -38,7 +38,7 @@ class Bystander(threading.Thread):
                     raise AssertionError(f"the bystander's call: error {err}")
                 self.longest = max(self.longest, time.monotonic() - began)
                 self.ended.wait(0.005)
-        except Exception as error:  # told by the main thread
+        except Exception as error:  # reported by the main thread
             self.error = error
 
     def finish(self, wait_s):

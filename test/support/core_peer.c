@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* --- what the core reports
+/* --- reports of the core
  * ------------------------------------------------------------------------------ */
 
 static void on_state(void *ctx, enum conclave_state state)

@@ -20,7 +20,7 @@ enum { FAKE_ENDPOINTS = 4, FAKE_ANY_ENDPOINT = -1, FAKE_ANY_OP = 10000 };
 
 struct fake_zk;
 
-/* What happens to a request that a hook catches. */
+/* The fate of a request that a hook catches. */
 enum fake_action {
     FAKE_CUT_BEFORE, /* the link is cut, the request never arrived */
     FAKE_DROP_REPLY, /* executed, then the link is cut: the answer is lost */

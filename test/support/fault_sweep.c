@@ -35,7 +35,7 @@ static void *run_case(void *arg)
     s->zk = fake_zk_start();
     s->wrong = s->zk == NULL ? "no memory or socket" : s->sweep->scene(s);
     if (s->wrong != NULL) {
-        return NULL; /* what still runs may use the server */
+        return NULL; /* running threads may use the server */
     }
     int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000;
     while (fake_zk_ephemerals(s->zk) > 0 && now_ns() < end) {

@@ -36,7 +36,7 @@ struct fault_sweep {
     const char *(*scene)(struct fault_case *s);
     int variant;        /* the scene's own */
     int steps;          /* requests of each */
-    int at_least;       /* so many faults have to be met */
+    int at_least;       /* the number of faults to meet */
     const char *parent; /* no child of it is left */
 };
 

@@ -19,7 +19,7 @@ from cases import Skip
 
 
 def attempt(case, server):
-    """(what the case returned, None) or (None, the traceback)."""
+    """(the case's result, None) or (None, the traceback)."""
     try:
         return case(server), None
     except Skip:

@@ -106,7 +106,7 @@ class RedisServer(Server):
     """A server that is a master, or a replica of `of` (another of these), from its first moment on.
 
     settings: lines of redis.conf. certificates: one with cert, key and a ca (test/support/certs.py): then TLS only.
-    user, password: what clients, replicas and managers log in with.
+    user, password: the login of clients, replicas and managers.
     """
 
     name = "redis"
@@ -146,7 +146,7 @@ class RedisServer(Server):
         yield from self.settings
 
     def write_settings(self):
-        """redis.conf as at the first start; what CONFIG REWRITE made of it is gone."""
+        """redis.conf as at the first start, without the changes of CONFIG REWRITE."""
         with open(os.path.join(self.folder, "redis.conf"), "w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in self._lines())
 

@@ -2,7 +2,7 @@
 
 enum { CASES_MAX = 128 };
 
-/* What runs just now; one sweep at a time. */
+/* The present sweep; one at a time. */
 static const struct sweep_plan *plan_now;
 
 static void stop_endpoint(struct fake_zk *zk, void *ctx)
@@ -24,7 +24,7 @@ static void set_fault(struct sweep_case *s)
     fake_zk_hook(s->zk, &h);
 }
 
-/* Ends the silence when the session has: what is held back then comes too late. */
+/* Ends the silence when the session has ended: held messages then come too late. */
 static void *heal(void *arg)
 {
     struct sweep_case *s = arg;
@@ -60,7 +60,7 @@ static void *run_case(void *arg)
         s->wrong = plan_now->finish(s);
     }
     if (s->wrong != NULL) {
-        return NULL; /* what still runs may use the server */
+        return NULL; /* running threads may use the server */
     }
     int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000;
     while (fake_zk_ephemerals(s->zk) > 0 && now_ns() < end) {

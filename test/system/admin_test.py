@@ -1,4 +1,4 @@
-"""What operators ask: four-letter words, AdminServer commands, metrics and probes, by raw sockets and HTTP; the parsers
+"""Queries of operators: four-letter words, AdminServer commands, metrics and probes, by raw sockets and HTTP; the parsers
 of known tools on the answers; strangers, slow clients and many requests.
 
 Promise: each case starts its own server on free loopback ports and ends it; the last line counts the cases.
@@ -636,7 +636,7 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 @contextlib.contextmanager
 def disk_threads_stopped(server):
-    """All threads of the server but the loop's stand still: as if the disk did not answer."""
+    """All threads of the server except the loop's are stopped: as if the disk did not answer."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     pid = server.process.pid

@@ -3,7 +3,7 @@
 
 Promise: one server of ours, real processes. A process is stopped until the server has ended its session, and then goes on:
 what it shows afterwards is complete. Then what the same commands do with a wrong argument or an output that is full.
-Limits: what the wrapper of a lost lock or election does with its command is in cli_test.py.
+Limits: cli_test.py tests how the wrapper of a lost lock or election ends its command.
 
 usage: cli_lost_test.py [CASE...]
 """

@@ -513,7 +513,7 @@ def test_signal_while_running():
 
 
 def test_leftovers_are_ended():
-    """What the child leaves running, in its group or out of it, ends before the leadership is given up."""
+    """Processes that the child leaves running, in its group or not, end before the leadership is given up."""
     e = Elect("/leftovers", child=["family", "exit=3", "after=0.3"])
     e.started()
     pids = [int(until(lambda n=name: e.file("pid." + n), name)) for name in ("sibling", "daemon")]

@@ -1,7 +1,7 @@
 """The commands for the tree that cli_test.py leaves out: ACLs, quotas, persistent watches, TTLs, credentials, the shell.
 
 Promise: one server of ours, real processes; the shell is driven through a pipe and through a terminal (pty). Every
-process is ended by its id. Limits: what the server does with ACLs and quotas is for test/compat.
+process is ended by its id. Limits: test/compat tests the server's ACLs and quotas.
 
 usage: cli_tree_test.py [NAME...]
 """
@@ -28,7 +28,7 @@ from conclave import Conclave, program, why_missing  # noqa: E402
 
 WAIT_S = 60
 server = None
-home = None                    # of the shell: its history stands there
+home = None                    # of the shell: its history is there
 
 
 def environment(**more):
@@ -423,7 +423,7 @@ class Terminal:
         self.prompt()
 
     def until(self, text, limit_s=WAIT_S):
-        """Reads up to a text; what came before it."""
+        """Reads up to a text; returns the output before it."""
         deadline = time.monotonic() + limit_s
         while text not in self.seen:
             if not select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0]:
@@ -438,7 +438,7 @@ class Terminal:
         return before
 
     def prompt(self):
-        """What came before the prompt. The editor takes the terminal over just after it has shown it."""
+        """The output before the prompt. The editor takes the terminal over just after it has shown it."""
         before = self.until("conclave> ")
         deadline = time.monotonic() + WAIT_S
         while termios.tcgetattr(self.fd)[3] & termios.ICANON:
@@ -452,7 +452,7 @@ class Terminal:
             data = data[os.write(self.fd, data[:1024]):]
 
     def line(self, text):
-        """Types a line; what it printed, up to the next prompt."""
+        """Types a line; returns the output up to the next prompt."""
         self.type(text + "\n")
         self.until("\n")
         return self.prompt()
@@ -503,7 +503,7 @@ def test_terminal_completion():
     terminal.type("\n")
     terminal.until("\n0\n")
     terminal.prompt()
-    terminal.type("ls /compl/al\t")  # what both have, then the list
+    terminal.type("ls /compl/al\t")  # the common prefix, then the list
     terminal.until("ls /compl/alp")
     terminal.type("\t")
     terminal.until("alpha\nalpine\n")

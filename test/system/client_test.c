@@ -631,7 +631,7 @@ static int check_watches(struct conclave_client *client, const char *path)
     return conclave_call(client, &op, NULL);
 }
 
-/* Events until LOST, by a client that also makes the changes: each is told before the reply. */
+/* Events until LOST, by a client that also makes the changes: each comes before the reply. */
 static void test_persistent_watch(void)
 {
     struct news once;
@@ -667,7 +667,7 @@ static void test_persistent_watch(void)
     CHECK(all.events == 7 && all.last_event == CONCLAVE_EVENT_LOST);
 }
 
-/* A link that is lost: the watch is told so, and goes on, beside a one-shot one. */
+/* A lost link: the watch gets an event of it, and goes on, as does a one-shot watch. */
 static void test_persistent_watch_resumes(void)
 {
     struct news n;

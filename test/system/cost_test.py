@@ -201,7 +201,7 @@ def transactions_that_fail_on_a_bound_lock(_server, client, other):
 
 
 def attack(server, function):
-    """What the attack costs while the server runs: (CPU seconds, kB of its peak, the bystander's longest wait)."""
+    """The cost of the attack while the server runs: (CPU seconds, kB of its peak, the bystander's longest wait)."""
     with zk.Connection(server.address, 30000, patience_s=60) as client, \
             zk.Connection(server.address, 30000, patience_s=60) as other:
         bystander = Bystander(server.address)

@@ -108,11 +108,11 @@ class Writer:
                 self.last_zxid = reply.zxid
         except (zk.Closed, ConnectionError):
             self.connection.drop()
-        except Exception as error:  # told to the main thread, which fails the round
+        except Exception as error:  # reported to the main thread, which fails the round
             failures.append(error)
 
     def verify(self):
-        """Everything acknowledged is there, nothing happened twice; what was unknown is known afterwards."""
+        """Everything acknowledged is there, nothing happened twice; unknown outcomes are known afterwards."""
         call = self.connection.call
         err, fields = call(zk.get_data(self.root + "/counter"))
         expect(err == 0, f"{self.root}/counter is gone: error {err}")

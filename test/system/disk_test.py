@@ -181,7 +181,7 @@ class Witness(threading.Thread):
 
 
 def aside(member, witness, text_of_log):
-    """What a member that stepped aside says of itself."""
+    """The report of a member that stepped aside."""
     expect(member.alive(), f"member {member.number} ended:\n{member.log_tail()}")
     expect(witness.said_aside.wait(5), f"/readyz of member {member.number} never said that it is aside")
     witness.end()
@@ -193,7 +193,7 @@ def aside(member, witness, text_of_log):
 
 
 def log_since(member):
-    """A function: what the member has logged from now on."""
+    """A function that returns the member's log from now on."""
     begin = os.path.getsize(member.log_path)
 
     def text():
@@ -390,7 +390,7 @@ def damaged(ensemble, damage, certain=False):
         until_healed(member, text)
         note = f"healed: {damage_text(text())}"
         drop_aside(member)
-    noticed = note != "started" or "log_left_out" in text()  # what two snapshots have is not missed
+    noticed = note != "started" or "log_left_out" in text()  # data in two snapshots are not missed
     expect(noticed or not certain, f"{what}: not noticed: {text()}")
     ensemble.wait_leader(RECOVERY_S)
     return f"{what}: {note}"
@@ -516,7 +516,7 @@ def run(options):
             name = names[number] if number < len(names) else rng.choice(DAMAGE if options.damage else names)
             results.append(run_round(ensemble, writers, name))
             if results[-1] is False:
-                break  # what is wrong once stays wrong
+                break  # a fault seen once stays one
         for writer in writers:
             writer.ending.set()
     print(f"        {sum(w.acknowledged for w in writers)} acknowledged writes looked up, "

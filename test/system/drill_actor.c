@@ -57,7 +57,7 @@ static void fail(const char *what, int rc)
 
 /* --- the test's clock ------------------------------------------------------------------------- */
 
-static int64_t namespace_ns; /* what this time namespace adds to the monotonic clock */
+static int64_t namespace_ns; /* the offset of this time namespace to the monotonic clock */
 
 static void read_namespace(void)
 {
@@ -116,7 +116,7 @@ struct post {
 
     /* guarded by `mutex` */
     int64_t token; /* of the term that was granted and not ended yet; 0: none */
-    /* told of a loss while there was none: the call that granted it may not have returned yet */
+    /* a loss was reported without a grant: the granting call may not have returned yet */
     bool lost;
     char node[128];
     bool let_go;
@@ -175,7 +175,7 @@ static void post_node(const struct post *p, char *buf, size_t len)
     }
 }
 
-/* --- what is written down --------------------------------------------------------------------- */
+/* --- the written record ----------------------------------------------------------------------- */
 
 /* With the mutex held. */
 static struct claim *claim_of(int kind, int64_t token)
@@ -357,7 +357,7 @@ static void *take_main(void *arg)
         while (lost && term_of(p) != 0) {
             usleep(LOOK_US); /* on_lost comes first */
         }
-        if (lost) { /* what is done until then is to be safe from others */
+        if (lost) { /* until then other holders must not interfere */
             usleep((useconds_t)within_of(p, token.czxid) * 1000);
         }
         post_told(p, CONCLAVE_ECANCELED, 0, test_ns());

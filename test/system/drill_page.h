@@ -1,6 +1,6 @@
 /*
- * What a holder of the drill (drill_actor.c) shares with the test, in a file that both map. Times are nanoseconds of the
- * test's CLOCK_MONOTONIC, whatever clocks the holder has. drill_test.py reads the same layout.
+ * The data that a holder of the drill (drill_actor.c) shares with the test, in a file that both map. Times are
+ * nanoseconds of the test's CLOCK_MONOTONIC, whatever clocks the holder has. drill_test.py reads the same layout.
  */
 #ifndef SYSTEM_DRILL_PAGE_H
 #define SYSTEM_DRILL_PAGE_H

@@ -4,7 +4,7 @@ two of them hold at once.
 Promise: four holders (drill_actor.c, on the library), each in a time namespace of its own, three of them on one server
 each, the fourth on all. The holder's server is cut off from the quorum, both ways or one way, while it answers the
 holder; the holder is stopped for two timeouts; machines seem to sleep; wall clocks of holders and servers jump by hours;
-leaders are killed with -9; links are cut, hang, lose answers; nodes are reaped and made anew. By the test's
+leaders are killed with -9; links are cut, hang, lose answers; nodes are reaped and made again. By the test's
 CLOCK_MONOTONIC no two terms of a kind overlap, tokens grow from term to term, what is written in the tree and to a
 resource behind a token gate never goes back to an older token.
 Limits: a term lasts until its holder was told, or its lease was over, whichever comes first; who runs (no gap of 60 ms)
@@ -83,7 +83,7 @@ class TimeSpace:
 
 
 class Steps:
-    """What is added to a program's clocks (clock_step.c)."""
+    """The offset of a program's clocks (clock_step.c)."""
 
     def __init__(self, folder, name):
         self.path = os.path.join(folder, name)
@@ -169,7 +169,7 @@ class Holder(Talker):
         return claims, gaps, seen, server.rstrip(b"\0").decode()
 
     def claims(self, last=None):
-        """All claims, or the last so many."""
+        """All claims, or the last `count` ones."""
         count = self.head()[0]
         return [Claim(*CLAIM.unpack_from(self.page, PAGE.size + i * CLAIM.size))
                 for i in range(max(count - last, 0) if last else 0, count)]
@@ -284,7 +284,7 @@ class Drill:
     def claim(self, holder, kind, token):
         return next(claim for claim in reversed(holder.claims()) if claim.kind == kind and claim.token == token)
 
-    # --- what must hold
+    # --- the invariants
 
     def spans(self, kind):
         """(begin, end, holder, claim) of all terms of a kind, by token."""
@@ -307,7 +307,7 @@ class Drill:
         return count, least
 
     def check_told(self, name, before, after):
-        """Who ran was told in time, and had the time to stop that it was promised."""
+        """Each running holder learned of the loss in time, and had the promised time to stop."""
         claim, holder = before[3], before[2]
         # A gap that ended just before: it was stopped before its call returned.
         if any(gap[1] > claim.granted - GAP_NS and gap[0] < after[0] for gap in holder.gaps()) or not claim.granted:
@@ -465,7 +465,7 @@ def let_go(drill, holder, kind, token):
 
 
 def reaped(drill, holder, kind, token):
-    """All leave; the nodes are gone, and numbers begin anew."""
+    """All leave; the nodes are gone, and numbers start at 0 again."""
     for each in drill.holders:
         expect(each.do("leave") == "OK", "leave")
     with drill.connect() as link:
@@ -643,7 +643,7 @@ def test_E48_tokens_grow_over_all_hand_overs():
 
 
 def test_nothing_is_left():
-    """All end in order; of the contenders no node stands."""
+    """All end in order; the contenders leave no node."""
     DRILL.settle()
     codes = [holder.quit() for holder in DRILL.holders]
     expect(codes == [0] * len(codes), f"exit codes {codes}")

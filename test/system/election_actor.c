@@ -179,7 +179,7 @@ void actor_leave(struct actor *a)
     int rc = conclave_election_close_wait(a->election, WAIT_MS);
     CHECK(rc == 0);
     if (rc != 0) {
-        exit(1); /* what still runs uses the actor */
+        exit(1); /* running callbacks use the actor */
     }
     CHECK(a->broken == 0);
     CHECK(a->closed == 1);

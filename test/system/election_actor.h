@@ -1,7 +1,7 @@
 /*
- * What the tests of elections on real servers share: actors, which are candidates with a client
- * behind a fault proxy of their own, a record of what their callbacks were told, and waiting for
- * something to become true. Uses the public interface only.
+ * Common parts of the tests of elections on real servers: actors, which are candidates with a
+ * client behind a fault proxy of their own, a record of what their callbacks were told, and waiting
+ * for something to become true. Uses the public interface only.
  */
 #ifndef SYSTEM_ELECTION_ACTOR_H
 #define SYSTEM_ELECTION_ACTOR_H
@@ -57,7 +57,7 @@ struct term {
     int64_t stop_within_ms;
     int why;
     bool regrant;
-    bool forced; /* its node was deleted by the test: nobody could be told first */
+    bool forced; /* the test deleted its node: no callback could come first */
 };
 
 enum broken { BROKEN_OVERLAP = 1, BROKEN_ALTERNATION = 2, BROKEN_AFTER_END = 4, BROKEN_LEADS = 8 };
@@ -90,7 +90,7 @@ void actor_share(struct actor *a, const struct actor *with, const char *name, co
 struct conclave_election_options actor_options(const struct actor *a);
 void actor_join_with(struct actor *a, const struct conclave_election_options *options);
 void actor_join(struct actor *a);
-/* Its node stands, and it watches the one before it. */
+/* Its node exists, and it watches the one before it. */
 void actor_settled(struct actor *a);
 /* Closes the election, checks what must always hold of the callbacks, and frees it. */
 void actor_leave(struct actor *a);
@@ -125,7 +125,7 @@ bool node_exists(const char *path);
 int64_t node_owner(const char *path); /* -1: no node */
 int64_t node_czxid(const char *path); /* -1: no node */
 void node_delete(const char *path);
-/* The acknowledgement of the path's leader stands, and is this one's. */
+/* The acknowledgement of the path's leader exists, and is this one's. */
 bool acknowledged(struct actor *a);
 void remove_tree(struct conclave_client *client, const char *path);
 

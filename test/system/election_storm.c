@@ -109,7 +109,7 @@ void sweep_every_frame_lost(void)
 
 enum { CROWD = 4, HAND_OVERS = 200 };
 
-/* The one that leads and has been told, waited for; NULL: none came. */
+/* Waits for an actor that leads and knows it; NULL: none came. */
 static struct actor *leader_of(struct actor *all)
 {
     for (int64_t end = boot_ms() + WAIT_MS; boot_ms() < end;) {

@@ -77,7 +77,7 @@ static void test_e05_ghost_of_an_expired_session(void)
     CHECK(actor_session(&a) != session);
     CHECK(actor_node(&a, node, sizeof node) && strcmp(node, ghost) != 0);
     CHECK(node_owner(node) == actor_session(&a));
-    CHECK(!node_exists(ghost)); /* none is granted while it stands before ours */
+    CHECK(!node_exists(ghost)); /* none is granted while it is before ours */
     actor_close(&a);
 }
 

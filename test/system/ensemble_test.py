@@ -34,7 +34,7 @@ WRITERS = 4
 PATIENCE_S = 3.0    # for an answer, before another server is tried
 RECOVERY_S = 20.0   # until all members serve again after a round
 SYNC_US = 200000    # of a slow disk
-NODES_MAX = 150     # of a writer: many rounds shall not look up ever more
+NODES_MAX = 150     # of a writer: many rounds must not look up more and more
 CONFIG = "/zookeeper/config"
 OK, NO_NODE, NODE_EXISTS, BAD_VERSION = 0, -101, -110, -103
 
@@ -290,7 +290,7 @@ Writer.settle = settle
 Writer.applied_sets = lambda self, value: self.version_base if value == self.value_acked else -1
 
 
-# What the nemesis does: each leaves the ensemble as it found it, all members running.
+# The nemesis' actions: each leaves the ensemble as it found it, all members running.
 
 def kill(victims):
     for member in victims:
@@ -364,7 +364,7 @@ def pause_all(ensemble):
     pause(ensemble, ensemble.members)
 
 
-# What a new version or configuration may change on one server while the others still have the old: (key, values).
+# Differences of a new version or configuration on one server while the others still have the old: (key, values).
 CHANGES = (("--electionTimeout", ("300", "400", "700")), ("--heartbeatTimeout", ("40", "80")),
            ("--snapCount", ("500", "2000", "5000")), ("--preAllocSize", ("256", "4096", "16384")),
            ("--maxClientCnxns", ("0", "500")), ("--linearizableReads", ("true", "false")),
@@ -420,7 +420,7 @@ def cut_tail(ensemble):
         start = max(4096, end - random.randrange(1, 2048))
         file.seek(start)
         file.write(b"\0" * (end - start) if end > start else b"")
-    member.start()  # what is damaged is healed from the others
+    member.start()  # damaged data are healed from the others
     ensemble.wait_leader(RECOVERY_S)
 
 

@@ -133,7 +133,7 @@ class Bench:
         return program
 
     def conclave(self, *words, text=""):
-        """What a command of ours writes."""
+        """The output of a command of ours."""
         run = subprocess.run([conclave.program(), *words], input=text, stdout=subprocess.PIPE, text=True, check=True,
                              env=self.environment())
         return run.stdout
@@ -171,7 +171,7 @@ def master_switch(bench):
 
 
 def queue(bench):
-    """Items are worked on in their order; what a worker that was killed had is handed to another."""
+    """Items are processed in their order; another worker gets the items of a killed one."""
     for text in ("one", "two"):
         bench.start("queue", "put", "/example/queue", text).end(0)
     alice = bench.start("queue", "work", "/example/queue", "alice")
@@ -199,7 +199,7 @@ def barrier(bench):
 
 
 def poll_loop(bench):
-    """Without threads, in a loop of the program's own: a watch is told of each change."""
+    """Without threads, in a loop of the program's own: a watch gets an event for each change."""
     bench.conclave("create", "/example-poll", "one")
     program = bench.start("poll_loop", "/example-poll")
     program.expect(r"^/example-poll: one$")
@@ -255,7 +255,7 @@ def lock(bench):
         program.end(number=0)
     lines = [line for program in (*programs, victim) for line in program.text().splitlines()]
     added = [int(line.split(",")[0]) for line in lines if ", token " in line]
-    assert len(added) == len(set(added)) and max(added) <= len(added) + 1, sorted(added)  # one may have told nothing more
+    assert len(added) == len(set(added)) and max(added) <= len(added) + 1, sorted(added)  # one may have reported nothing more
     assert int(bench.conclave("get", "/example-number")) == max(added)
 
 
@@ -311,7 +311,7 @@ def redis(bench):
 LINK = {"uv_loop": ["-luv"], "redis": ["-lhiredis"]}
 
 
-# --- what is installed ----------------------------------------------------------------------------------------------------
+# --- installed files -------------------------------------------------------------------------------------------------------
 
 
 def group(bench):
@@ -327,7 +327,7 @@ def group(bench):
 
 
 def config(bench):
-    """What is put is applied and acknowledged, what it cannot take refused; the file serves while no server is there."""
+    """A good state is applied and acknowledged, a bad one refused; the file serves while no server is there."""
     file = os.path.join(bench.folder, "config.cache")
     program = bench.start("config", "/example/config", "web1", file)
     program.expect(r"1 workers")
@@ -369,7 +369,7 @@ def registry(bench):
 
 
 def backends(bench):
-    """The file has who is there, and the gateway is told."""
+    """The file lists the present members, and the gateway is notified."""
     bench.compile(os.path.join(ROOT, "examples", "group.c"))
     file = os.path.join(bench.folder, "backends.txt")
     reloads = os.path.join(bench.folder, "reloads")
@@ -439,7 +439,7 @@ def places(bench):
 
 
 def api_pages(bench):
-    """The API's pages can be made, doxygen has nothing to complain of, and every function stands there."""
+    """The API's pages can be made, doxygen has nothing to complain of, and the pages have every function."""
     if not shutil.which("doxygen"):
         raise cases.Skip("no doxygen (Debian: doxygen)")
     output = os.path.join(bench.folder, "api")

@@ -170,7 +170,7 @@ def test_off_is_as_without():
         for words in (["bind", "/app", "/lock"], ["unbind", "/app"], ["list"]):
             code, out, err = run("fence", *words, "--server", server.host)
             assert code == 1 and out == "" and "fencing.enabled" in err, (words, code, out, err)
-        # What a client makes there itself is a node like any other, and no sign of fencing.
+        # A node that a client makes there itself is an ordinary node, and no sign of fencing.
         client.create("/zookeeper/fence")
         client.create("/zookeeper/fence/app")
         client.create(LEAF % "/app", b"lock=/lock")

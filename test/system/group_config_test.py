@@ -3,7 +3,7 @@
 
 Promise: members come, go, are killed and come back; a command that runs as a member gets its signals and its exit code
 is kept; configuration is put, watched, refused, acknowledged and rolled out, and served from a file while no server is there.
-Limits: one server; what a server or a network does on its worst days is tested by test/unit/recipes.
+Limits: one server; test/unit/recipes tests faults of servers and of the network.
 """
 
 import json
@@ -51,7 +51,7 @@ class Process:
 
 
 def run(server, *words, code=0, text=""):
-    """What a command writes, its exit code being as expected."""
+    """The output of a command, whose exit code must be the expected one."""
     done = subprocess.run([conclave.program(), *words[:2], "--server", server, *words[2:]], input=text,
                           capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -127,7 +127,7 @@ def group_restart(server):
 
 
 def config_values(server):
-    """get and put, by version; what is there is never overwritten by accident."""
+    """get and put, by version; a put never overwrites a state by accident."""
     host = server.host
     run(host, "config", "get", "/app/cfg/none", code=1)
     version, mzxid = run(host, "config", "put", "/app/cfg/a", "one", "--create").split()
@@ -169,7 +169,7 @@ def config_of_several_files(server):
 
 
 def config_watch(server):
-    """Each state is put into a file and a command run for it; what that refuses is acknowledged as such."""
+    """Each state is put into a file and a command run for it; a refusal is acknowledged as one."""
     host = server.host
     with tempfile.TemporaryDirectory() as folder:
         file, cache, log = (os.path.join(folder, name) for name in ("value", "cache", "log"))
@@ -233,7 +233,7 @@ def roll_out(server):
 
 
 def restart(server):
-    """A server that is killed and comes back: nobody is taken for gone, and what changed is told."""
+    """A server that is killed and comes back: no member counts as gone, and changes are reported."""
     host = server.host
     watch = Process(host, "group", "watch", "/app/outage")
     watch.expect("FRESH")

@@ -53,7 +53,7 @@ def case(least):
     return register
 
 
-# --- what is sent -------------------------------------------------------------------------------------------------
+# --- the requests -------------------------------------------------------------------------------------------------
 
 def valid_requests():
     """One request at least of every operation, by its number."""
@@ -322,7 +322,7 @@ def descriptors(server):
 
 
 def p99_ms(client, calls):
-    """The p99 of so many calls at a steady pace, from when each was due."""
+    """The p99 of `count` calls at a steady pace, from when each was due."""
     took = []
     due = time.monotonic()
     for number in range(calls):
@@ -344,7 +344,7 @@ def p99_of_both(clients):
     def measure(place):
         try:
             results[place] = p99_ms(clients[place], CALLS)
-        except Exception as error:  # told by the main thread
+        except Exception as error:  # reported by the main thread
             results[place] = error
     threads = [threading.Thread(target=measure, args=(place,)) for place in range(2)]
     for thread in threads:

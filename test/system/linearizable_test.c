@@ -15,7 +15,7 @@
 
 enum { KINDS = 5, WAIT_MS = 20000 };
 
-/* What was acknowledged last. */
+/* The last acknowledged value. */
 struct written {
     int32_t version; /* of /v, whose data is this number */
     int32_t nodes;   /* below /c */

@@ -244,7 +244,7 @@ def test_semaphore():
 
 
 def test_list():
-    """Who has it and who waits: lines and JSON, of a lock with readers and writers and of a semaphore."""
+    """The holders and the waiters: lines and JSON, of a lock with readers and writers and of a semaphore."""
     assert cli.ok("lock", "--list", "/listed") == "" and cli.ok("semaphore", "--list", "/listed") == ""
     held = [lock("/listed", "--read", "--id", name, child=[]) for name in ("r1", "r2")]
     tokens = [e.started()[0] for e in held]

@@ -1,4 +1,4 @@
-"""What operators see of an ensemble, and do with it: status, sessions, members, words, AdminServer, metrics.
+"""The operators' view of an ensemble, and their commands: status, sessions, members, words, AdminServer, metrics.
 
 Promise: real servers on loopback, killed and stopped; every command's output, JSON and exit code.
 Limits: no secret between the servers; times are bounded generously, not measured.

@@ -25,7 +25,7 @@ from conclave import Conclave, why_missing  # noqa: E402
 
 MIB = 1 << 20
 GROWTH_KB = 80 * 1024
-KEPT_KB = 48 * 1024   # what the allocator may keep once the clients have gone
+KEPT_KB = 48 * 1024   # memory that the allocator may keep once the clients have gone
 WAIT_S = 30.0
 CPU_S = 8.0
 SETTLE_S = 15

@@ -94,7 +94,7 @@ static void begin(struct conclave_client *client)
     sets = 0;
 }
 
-/* --- what is asked and what must be answered ------------------------------------------------------- */
+/* --- requests and their expected answers ----------------------------------------------------------- */
 
 struct server_query {
     int32_t child;   /* number that the new node must have, -1: none is made */
@@ -179,7 +179,7 @@ static void wait_below(int count)
     pthread_mutex_unlock(&lock);
 }
 
-/* What is there in the end is what was asked for. */
+/* In the end the tree has exactly the requested nodes. */
 static void check_all(struct conclave_client *client)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, "/once", 0);

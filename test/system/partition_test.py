@@ -85,7 +85,7 @@ def try_write(members, path, seconds):
 
 
 class CutOff:
-    """Clients of a member that will be cut off, connected before: what they may and may not see then."""
+    """Clients of a member that will be cut off, connected before: what they may see then."""
 
     def __init__(self, ensemble, member, tag):
         self.ensemble = ensemble
@@ -237,14 +237,14 @@ def leader_alone(ensemble, tag):
 
 
 def leader_mute(ensemble, tag):
-    """What the leader sends is lost; it hears the others."""
+    """The leader's messages are lost; it receives those of the others."""
     leader = ensemble.wait_leader(RECOVERY_S)
     rest = numbers(others(ensemble, leader))
     return cut_off(ensemble, tag, leader, lambda: ensemble.net.cut_one_way([leader.number], rest))
 
 
 def leader_deaf(ensemble, tag):
-    """What is sent to the leader is lost; the others hear it, as far as TCP goes."""
+    """Messages to the leader are lost; the others receive its messages, as far as TCP goes."""
     leader = ensemble.wait_leader(RECOVERY_S)
     rest = numbers(others(ensemble, leader))
     return cut_off(ensemble, tag, leader, lambda: ensemble.net.cut_one_way(rest, [leader.number]))
@@ -359,7 +359,7 @@ def run(options):
             writer.start()
         for number in range(rounds):
             if not run_round(ensemble, writers, number, names[number] if number < len(names) else rng.choice(names)):
-                break  # what is wrong once stays wrong
+                break  # a fault seen once stays one
             passed += 1
         for writer in writers:
             writer.ending.set()

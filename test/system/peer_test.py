@@ -66,7 +66,7 @@ class Actor:
         return self.next(pattern, seconds)[1]
 
     def never(self, pattern, seconds):
-        """No such line comes."""
+        """No line of this kind comes."""
         try:
             self.wait(pattern, seconds)
         except AssertionError:
@@ -204,7 +204,7 @@ def stranger_with_a_real_tls_client():
 
 
 def processor_seconds(group):
-    """What the processes of a group used so far."""
+    """The CPU time of a group's processes so far."""
     ticks = 0
     for actor in group.actors.values():
         with open(f"/proc/{actor.process.pid}/stat", encoding="ascii", errors="replace") as file:
@@ -245,7 +245,7 @@ def calls_of(path, names):
 
 @case
 def few_system_calls():
-    """A million frames: what is sent in a turn leaves in one call, and comes in large pieces."""
+    """A million frames: all frames of one turn leave in one call, and come in large pieces."""
     if not shutil.which("strace") or SANITIZED:
         print("  skipped: no strace, or it does not go with a sanitizer")
         return

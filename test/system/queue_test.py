@@ -56,7 +56,7 @@ class Bench:
         return process
 
     def run(self, *words, text=None, code=0):
-        """What it writes; its exit code must be this one."""
+        """Its output; its exit code must be this one."""
         done = subprocess.run([conclave.program(), *words], env=self.environment, input=text or "", text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
         assert done.returncode == code, f"{words}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
@@ -185,7 +185,7 @@ def test_a_killed_consumer_s_item_is_handed_to_another(bench):
 
 
 def picture(bench, path):
-    """What stands in the tree of a queue, with each node's owner: for a case that waits in vain."""
+    """The nodes of a queue, with each node's owner: for a case that waits in vain."""
     lines = []
     for part in ("", ".claims", ".line"):
         listed = subprocess.run([conclave.program(), "ls", path + part], env=bench.environment, text=True, timeout=PATIENCE_S,
@@ -291,7 +291,7 @@ class Crowd:
         self.once = once
         self.random = random.Random(seed)
         self.log = tempfile.NamedTemporaryFile()
-        self.sure = []  # put, and told so
+        self.sure = []  # put and acknowledged
         self.failures = []
         self.consumers = []
         self.ending = threading.Event()
@@ -416,7 +416,7 @@ def test_E85_a_member_killed_inside_is_not_waited_for(bench):
 # --- three servers -------------------------------------------------------------------------------------------------------
 
 def test_E04_a_put_left_behind_on_the_old_server_never_appears(_seed):
-    """The transaction of a put stands unread at one server while its session moves to another."""
+    """The transaction of a put waits unread at one server while its session moves to another."""
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(ensemble.Ensemble(3, tick_ms=TICK_MS))
         bench = Bench(servers.hosts)

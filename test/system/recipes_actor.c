@@ -96,7 +96,7 @@ static void pause_ms(unsigned *seed, int least, int most)
     usleep((useconds_t)(least * 1000 + rand_r(seed) % ((most - least) * 1000)));
 }
 
-/* --- what one holds --------------------------------------------------------------------------- */
+/* --- a held grant ----------------------------------------------------------------------------- */
 
 static int grip_acquire(struct grip *g, struct conclave_token *ret)
 {
@@ -282,7 +282,7 @@ static void *write_main(void *arg)
     return NULL;
 }
 
-/* "C MZXID ZXID VALUE": the configuration that was told. */
+/* "C MZXID ZXID VALUE": the reported configuration. */
 static int on_config(struct conclave_config *c, const struct conclave_config_state *state,
                      void *ctx)
 {

@@ -43,7 +43,7 @@ SETTLE_S = 40
 RECOVERY_S = 40
 OK = 0
 TIMED_OUT, ELOST, EXPIRED, CONFLICT = -1002, -1006, -112, -1010
-# What may be answered under these faults, by what was asked; anything else is a fault of the library.
+# The permitted answers under these faults, per request; any other answer is a fault of the library.
 GRIP_ERRORS = {TIMED_OUT, EXPIRED, ELOST}
 PUT_ERRORS = {OK, TIMED_OUT, EXPIRED}
 BARRIER_ERRORS = {OK, TIMED_OUT, EXPIRED}
@@ -97,7 +97,7 @@ class Actor:
                         yield life, int(at), words
 
 
-# --- what is done
+# --- the actions
 
 def members_but(ensemble, member):
     return [other.number for other in ensemble.members if other is not member]
@@ -407,7 +407,7 @@ def test_barriers():
         if not entered:
             continue
         first = min(row["b"] for row in entered)
-        there = [row for row in rows.values() if row["B"] < first]  # who came later had been killed in this round
+        there = [row for row in rows.values() if row["B"] < first]  # later ones had been killed in this round
         expect(len(there) >= len(NAMES), lambda: f"round {number}: somebody entered before all had come: {dict(rows)}")
         expect(len(there) > len(NAMES) or not any(row.get("bcode") == TIMED_OUT for row in there),
                lambda: f"round {number}: one gave up, and others entered: {dict(rows)}")

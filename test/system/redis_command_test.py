@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `conclave redis-failover` shows to operators, and its file of options.
+"""The output of `conclave redis-failover` for operators, and its file of options.
 
 Promise: `status` and `watch`, as text and as JSON, agree with the records, the managers' reports and the events; a file of
 options is read whole or refused.
@@ -27,7 +27,7 @@ ENSEMBLE = None    # the server that all clusters share
 
 
 def test_operators_see_the_cluster():
-    """status and watch: what is published, what the managers report, what happened."""
+    """status and watch: the published record, the managers' reports, the events."""
     with Cluster(ENSEMBLE, "seen", options=["--max-failures", "2"]) as cluster:
         code, text = cluster.command("status")
         assert (code, "there is no cluster at /redis_failover/seen" in text) == (1, True), (code, text)

@@ -48,7 +48,7 @@ def addresses(nodes):
 
 
 def fill(node, count=100, prefix="k", size=100, replicas=0):
-    """Writes, and has so many replicas acknowledge."""
+    """Writes, and waits until this number of replicas acknowledges."""
     with node.client(10) as link:  # longer than WAIT may take
         for number in range(count):
             link.call("SET", f"{prefix}:{number}", "x" * size)
@@ -217,7 +217,7 @@ def test_E116_a_candidate_that_dies_is_followed_by_the_next():
         assert cluster.wait_whole() is after
 
 
-# --- who comes back -----------------------------------------------------------------------------------------------------------
+# --- returning servers --------------------------------------------------------------------------------------------------------
 
 
 def test_E113_a_master_that_returns_is_demoted_before_it_is_listed():
@@ -908,7 +908,7 @@ class Faults:
             assert code == 0, f"{text}\n{self.cluster.told()}"
 
     def repair(self, master):
-        """What the master is in front of must be over: what its sockets hold would come to the replicas late."""
+        """The replicas' links must be over: data in the master's sockets would reach the replicas late."""
         if self.cut:
             Split.net.mend(*self.cut)
             self.cut = None

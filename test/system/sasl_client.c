@@ -157,7 +157,7 @@ static void test_login(void)
     conclave_client_close(client, WAIT_MS);
 }
 
-/* What was asked before there was a link is done under the id, not before it. */
+/* Requests made before the link are carried out under the id, not before the login. */
 static void test_requests_wait_for_the_login(void)
 {
     struct conclave_client *client = start_with(server_port, &sasl);
@@ -239,7 +239,7 @@ static void test_own_loop(void)
     fault_proxy_stop(proxy);
 }
 
-/* Closing in the middle of a login waits no longer than it is told to. */
+/* Closing in the middle of a login waits at most for the given time. */
 static void test_close_while_logging_in(void)
 {
     struct fault_proxy *proxy = fault_proxy_start(0, server_port);

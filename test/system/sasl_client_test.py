@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The library's login by SASL (sasl_client.c) against Conclave's server and against Apache ZooKeeper.
 
-Promise: the same tests for both servers and both mechanisms; what cannot run here is named and skipped. GSSAPI needs a
+Promise: the same tests for both servers and both mechanisms; tests that cannot run here are named and skipped. GSSAPI needs a
 Kerberos of its own (Debian: krb5-kdc); only the key server that never answers is played by the test itself.
 Limits: one server each, on loopback.
 

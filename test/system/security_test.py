@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What closes a server: users of digest with slow hashes, limits on failures, the profile `secure`, the warning of an open
+"""The means that close a server: users of digest with slow hashes, limits on failures, the profile `secure`, the warning of an open
 client port, what the process gives up, secrets.
 
-Promise: each case has a server of its own, on loopback. What must not stall others is measured by a bystander's pings.
-Limits: TLS's own cases stand in tls_test.py.
+Promise: each case has a server of its own, on loopback. A bystander's pings measure stalls.
+Limits: TLS's own cases are in tls_test.py.
 
 usage: security_test.py [CASE]...
 """

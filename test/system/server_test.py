@@ -165,7 +165,7 @@ def kill_keeps_acknowledged():
                 names = {"/" + name for name in fields["children"]}
                 missing = [path for path in acknowledged if path not in names]
                 expect(err == 0 and not missing, f"lost: {missing[:5]}")
-                # What was sent and not acknowledged may be there: go on behind it.
+                # Writes without an answer may have been carried out: continue after them.
                 while f"/n{len(acknowledged)}" in names:
                     acknowledged.append(f"/n{len(acknowledged)}")
 
@@ -407,7 +407,7 @@ def slow_reader_keeps_its_session():
 
 @case
 def slow_reader_does_not_keep_the_server():
-    """Neither when it closes its session with answers unread nor when the server is told to stop."""
+    """Neither when it closes its session with answers unread nor when the server gets SIGTERM."""
     with Conclave() as server, zk.Connection(server.address, 40000) as writer:
         expect(writer.call(zk.create("/big", b"x" * 100_000))[0] == 0, "create")
         slow = []
@@ -503,7 +503,7 @@ def restart_brings_the_same_tree():
                 thread.start()
             for thread in threads:
                 thread.join()
-            time.sleep(0.2)  # what the last connections sent is read, and written before this
+            time.sleep(0.2)  # the last connections' requests are read, and written before this
             keeper.call(zk.set_data("/s0"))
             before = dump(keeper)
             expect(len(before) > 30, f"{len(before)} nodes")

@@ -179,7 +179,7 @@ class Suite:
     def disconnects(self):
         """Clients that leave right after an answer: neither early nor late."""
         self.ensemble.wait_leader()
-        time.sleep(2 * TICK_MS / 1000)  # what a new leader allows for is over
+        time.sleep(2 * TICK_MS / 1000)  # the extra time that a new leader gives is over
         parent = self.parent("quiet")
         left, lock, done = list(range(self.options.sessions)), threading.Lock(), []
         followers = self.ensemble.followers()

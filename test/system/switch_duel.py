@@ -247,7 +247,7 @@ class Duel:
                f"p50 {gaps[len(gaps) // 2]:.0f} ms"
 
 
-# --- faults: what is done to the active one -----------------------------------------------------------------------
+# --- faults of the active one --------------------------------------------------------------------------------------
 
 
 def ceded(duel, active, _pid):

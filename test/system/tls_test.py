@@ -164,7 +164,7 @@ def secure_port_alone():
 
 
 def refused_by_server(own, port):
-    """What the client hears: in TLS 1.3 it comes with the first read."""
+    """The client's error: in TLS 1.3 it comes with the first read."""
     try:
         with connect(port, own) as raw:
             raise AssertionError(f"got session 0x{raw.session_id:x}")

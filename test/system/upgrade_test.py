@@ -38,7 +38,7 @@ def acl_of(link, path):
 
 
 def look(link, app_version):
-    """What every folder has."""
+    """The data that every folder has."""
     app = call(link, zk.get_data("/app"))
     assert (app["data"], app["stat"]["version"]) == (b"newer", app_version), app
     assert sorted(call(link, zk.get_children("/app"))["children"]) == ["eph", "n0000000000", "n0000000001", "n0000000002"]

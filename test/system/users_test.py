@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """`conclave users` and `conclave secret`: the files that servers authenticate by.
 
-Promise: what the commands write is whole, private, and what was asked for; what cannot be done changes nothing. The prompt
-for a password shows nothing of it. Limits: what servers do with the file is in security_test.py.
+Promise: the commands write whole, private files as requested; a failed command changes nothing. The prompt
+for a password shows nothing of it. Limits: security_test.py tests how servers use the file.
 
 usage: users_test.py [CASE...]
 """

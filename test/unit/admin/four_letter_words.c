@@ -145,7 +145,7 @@ static void test_commands(void **state)
         "{\n  \"tracemask\" : -12,\n  \"command\" : \"set_trace_mask\",\n  \"error\" : null\n}");
 }
 
-/* What Datadog, kazoo and the AdminServer's readers look for in the version. */
+/* Datadog, kazoo and the AdminServer's readers look for this in the version. */
 static void test_version(void **state)
 {
     regex_t form;

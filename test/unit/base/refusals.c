@@ -1,4 +1,4 @@
-/* Who was refused is told once a minute and reason, the others are counted, and nothing is lost or unbounded. */
+/* Refused clients are reported once per minute and reason, the others counted; nothing is lost or unbounded. */
 #include "base/refusals.h"
 
 #include <setjmp.h>

@@ -198,7 +198,7 @@ static void test_multi_read(void **state)
     }
     r->parts_count = 3; /* more results than were asked for */
     assert_int_equal(request_decode(r, buf_slice(&b), slice_str("")), CONCLAVE_EPROTO);
-    r->parts_count = 4; /* what only a multiRead answers */
+    r->parts_count = 4; /* answers of a multiRead only */
     r->type = CONCLAVE_OP_MULTI;
     assert_int_equal(request_decode(r, buf_slice(&b), slice_str("")), CONCLAVE_EPROTO);
     buf_finish(&b);
@@ -219,7 +219,7 @@ static void test_multi_read_checked(void **state)
     assert_int_equal(op_check(&op), CONCLAVE_EINVAL);
 }
 
-/* --- what the server knows
+/* --- the server's data
  * ----------------------------------------------------------------------------- */
 
 static void test_get_ephemerals(void **state)

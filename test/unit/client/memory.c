@@ -401,7 +401,7 @@ static long live_quiet(void)
     return before;
 }
 
-/* Waits until so many are in use. */
+/* Waits until this number is in use. */
 static long live_settled(long wanted)
 {
     for (int i = 0; i < 5000 && atomic_load(&live) != wanted; i++) {
@@ -414,7 +414,7 @@ static long live_settled(long wanted)
  * without. */
 static long sweep(void (*fn)(void))
 {
-    fn(); /* what the C library keeps for good is allocated now */
+    fn(); /* memory that the C library keeps for good is allocated now */
     long before = live_quiet();
     for (long n = 0;; n++) {
         armed = true;
@@ -474,7 +474,7 @@ static void test_tokens(void **state)
     }
     refused = 0;
     keep_threads();
-    make_tokens(); /* what the libraries keep for good */
+    make_tokens(); /* memory that the libraries keep for good */
     assert_in_range(sweep(make_tokens), 10, 100);
     assert_true(refused >= 10);
 }

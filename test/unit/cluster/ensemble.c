@@ -1,4 +1,4 @@
-/* A server's part in its ensemble: what it sends to the leader, and what becomes of it in the log. */
+/* A server's part in its ensemble: its messages to the leader, and their fate in the log. */
 #include "cluster/ensemble.h"
 
 #include "base/log.h"
@@ -13,7 +13,7 @@ struct fixture {
     unsigned messages;
     uint64_t index; /* of the last entry applied */
     int failures;
-    unsigned told[8]; /* digests, by whom they went to */
+    unsigned told[8]; /* digests, by receiver */
 };
 
 static void on_send(void *ctx, uint64_t to, struct buf *message_take)

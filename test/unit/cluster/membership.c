@@ -409,7 +409,7 @@ static void test_healing_counts_the_members_of_the_log(void **state)
     assert_true(repair_may_begin(&h, bit, &linked)); /* two of three */
     repair_finish(&h);
 
-    /* What does not check is not believed: the configured ones count. */
+    /* Members that fail the check are ignored: the configured ones count. */
     snprintf(path, sizeof path, "%s/members", dir);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);

@@ -1,4 +1,4 @@
-/* What the server was told, as operators see it: everything but secrets. */
+/* The server's configuration, as operators see it: everything except secrets. */
 #include "daemon/effective_config.h"
 
 #include <setjmp.h>

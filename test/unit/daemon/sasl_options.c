@@ -1,4 +1,4 @@
-/* JAAS files and files of users: what is taken from them, and what is said about bad ones. */
+/* JAAS files and files of users: the values read from them, and the errors of bad ones. */
 #include "front/login/sasl_options.h"
 
 #include "base/buf.h"
@@ -183,7 +183,7 @@ static void a_machine_without_realm(void **state)
 
 /* --- the keys --------------------------------------------------------------------------------- */
 
-/* What is wrong, or "" when nothing is; c is finished by the caller. */
+/* The error, or "" without one; c is finished by the caller. */
 static const char *parse(struct zoo_cfg *c, int argc, char **argv)
 {
     zoo_cfg_init(c);

@@ -1,4 +1,4 @@
-/* secure=yes: what it sets where no key says otherwise, what it refuses; and the warnings without it. */
+/* secure=yes: its defaults for unset keys, its refusals; and the warnings without it. */
 #include "daemon/secure_profile.h"
 
 #include <setjmp.h>
@@ -75,7 +75,7 @@ static void test_allowed(void **state)
         "--data d --listen [::1]:2181 --secure yes " USERS NO_ADMIN,
         "--data d --listen localhost:2181 --secure yes " USERS NO_ADMIN,
         "--data d --secureClientPort 2281 --secure yes " CERT USERS NO_ADMIN,
-        SECURE USERS NO_ADMIN "--admin.stateChangeByGet yes", /* there is no such port */
+        SECURE USERS NO_ADMIN "--admin.stateChangeByGet yes", /* this port does not exist */
         SECURE NO_ADMIN "--enforce.auth.enabled false",       /* who says so has decided */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -100,7 +100,7 @@ static void test_what_it_sets(void **state)
 
     expect(&c, SECURE ADMIN CERT "--ssl.caFile ca.pem");
     assert_string_equal(c.options.auth_schemes, "x509");
-    assert_true(c.options.digest.off); /* without a file of users anybody is whom he names */
+    assert_true(c.options.digest.off); /* without a file of users a client can take any name */
     assert_null(c.tls.client_auth);
     zoo_cfg_finish(&c);
 
@@ -108,7 +108,7 @@ static void test_what_it_sets(void **state)
     assert_string_equal(c.options.auth_schemes, "digest,x509");
     zoo_cfg_finish(&c);
 
-    /* What a key says stays. */
+    /* A key's value stays. */
     expect(&c, SECURE USERS ADMIN "--closeInitialAcls no --4lw.memb.enabled yes "
                                   "--enforce.auth.schemes digest --ssl.caFile ca.pem " CERT
                                   "--DigestAuthenticationProvider.enabled true");

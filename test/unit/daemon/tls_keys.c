@@ -1,4 +1,4 @@
-/* The keys of TLS: what they set together, what is missing, what is refused; certificates as ids. */
+/* The keys of TLS: combined settings, missing keys, refused values; certificates as ids. */
 #include "daemon/zoo_cfg.h"
 #include "front/login/client_ids.h"
 

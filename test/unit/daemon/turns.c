@@ -217,7 +217,7 @@ static void await_frames_unseen(struct fixture *f, struct caller *c, unsigned n)
     assert_int_equal(frames(c), n);
 }
 
-/* What the server was still doing when the last answer came. */
+/* The server's open work when the last answer came. */
 static void settle(struct fixture *f)
 {
     for (int i = 0; i < 20; i++) {

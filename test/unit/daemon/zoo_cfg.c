@@ -167,7 +167,7 @@ static void test_admin(void **state)
     assert_int_equal(c.notices.len, 0);
     zoo_cfg_finish(&c);
 
-    /* The option beats the keys, wherever they stand. */
+    /* The option beats the keys, in any order. */
     assert_int_equal(parse(&c, "--admin [::1]:5 --admin.serverPort 9 --admin.serverAddress h "
                                "--admin.enableServer no"),
                      0);
@@ -317,7 +317,7 @@ static void test_files(void **state)
     assert_non_null(strstr(buf_cstr(&c.notices), "conclave: mystery: unknown key"));
     zoo_cfg_finish(&c);
 
-    /* The command line beats the file, wherever it stands. */
+    /* The command line beats the file, in any order. */
     snprintf(text, sizeof text, "--tickTime 500 %s --listen 127.0.0.1:0", cfg);
     assert_int_equal(parse(&c, text), 0);
     assert_int_equal(c.options.limits.tick_ms, 500);

@@ -1,5 +1,5 @@
-/* Methods of fencing: what confirms and what does not, their order, and what each is told. ssh is a
- * script that stands before the system's in PATH; http speaks to a thread of this test. */
+/* Methods of fencing: which results confirm, their order, and the input of each. ssh is a
+ * script that comes before the system's in PATH; http speaks to a thread of this test. */
 #define _GNU_SOURCE /* asprintf */
 #include "fencing/fence_methods.h"
 

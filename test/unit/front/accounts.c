@@ -1,4 +1,4 @@
-/* What clients make the server keep is counted where it is kept, refused or slowed down at its limits, and given back. */
+/* The server counts the memory that clients cause, refuses or slows down at the limits, and gives it back. */
 #include "support/service_harness.h"
 
 #include "base/log.h"
@@ -540,7 +540,7 @@ static void test_data_account_is_exact(void **state)
     buf_finish(&snapshot);
 }
 
-/* What a large command needed is given back when it is done. */
+/* The memory of a large command is given back when it is done. */
 static void test_scratch_is_given_back(void **state)
 {
     struct service_harness h;

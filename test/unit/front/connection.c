@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/random.h"
 
-/* Replies stand in the order of the requests, and a read sees the write before it. */
+/* Replies come in the order of the requests, and a read sees the write before it. */
 static void test_read_waits_for_write(void **state)
 {
     struct service_harness h;
@@ -216,7 +216,7 @@ static void test_close_session(void **state)
     service_harness_finish(&h);
 }
 
-/* What is no operation of a client: UNIMPLEMENTED in turn, then the end. */
+/* An operation that clients do not have: UNIMPLEMENTED in turn, then the end. */
 static void test_unknown_operations(void **state)
 {
     struct service_harness h;
@@ -488,7 +488,7 @@ static void test_backpressure(void **state)
     service_harness_finish(&h);
 }
 
-/* What we have not read is not held against a session. */
+/* Unread bytes do not count against a session. */
 static void test_throttled_session_lives(void **state)
 {
     struct service_harness h;
@@ -632,7 +632,7 @@ static void test_a_long_list_waits_alone(void **state)
     service_harness_finish(&h);
 }
 
-/* What grows between the question and the answer ends the connection. */
+/* An answer that grows between the question and the answer ends the connection. */
 static void test_pipelined_reads_that_grow(void **state)
 {
     struct service_harness h;
@@ -676,7 +676,7 @@ static void test_watch_limit(void **state)
         guest_expect(&p, xid, i < 3 ? CONCLAVE_NO_NODE : CONCLAVE_QUOTA_EXCEEDED);
     }
     assert_int_equal(h.service.metrics->conclave_watches_refused, 1);
-    /* What is set already is no new watch. */
+    /* Setting an existing watch adds none. */
     int32_t again = guest_request(&p, WIRE_EXISTS, body_path_watch("/w0", true));
     int32_t without = guest_request(&p, WIRE_EXISTS, body_path_watch("/w9", false));
     service_harness_turn(&h);

@@ -103,7 +103,7 @@ static void test_what_is_refused_is_counted(void **state)
     assert_int_equal(write_as(&h, &p, WIRE_CREATE, body_create("/l", "", 1)), 0);
     assert_int_equal(write_as(&h, &p, WIRE_SET_DATA, body_set("/a", "x")), 0);
     assert_int_equal(h.service.metrics->conclave_fenced_writes_refused, 1);
-    /* Switched off with a binding left: it binds on, and the operator is told. */
+    /* Switched off with a binding left: it stays in force, and the log says so. */
     assert_int_equal(write_as(&h, &p, WIRE_DELETE, body_delete("/l")), 0);
     h.service.command_options = 0;
     service_harness_advance(&h, 600);

@@ -31,7 +31,7 @@ static void test_sync_waits_for_its_ticket(void **state)
     service_harness_settle(&h);
     guest_expect(&p, sync, 0);
     guest_expect(&p, after, 0);
-    leadership_confirmed(&h.service, 1); /* told again: nothing waits */
+    leadership_confirmed(&h.service, 1); /* reported again: nothing waits */
     guest_finish(&p);
     service_harness_finish(&h);
 }

@@ -23,7 +23,7 @@ enum {
     TIMEOUT_MS = 10000
 };
 
-/* What the client sends, and the error of its answer. */
+/* The client's request, and the error of its answer. */
 static struct script {
     struct buf bytes;
     int32_t xid;
@@ -31,7 +31,7 @@ static struct script {
 } script[FRAMES_MAX];
 static int frames;
 
-/* Told to the parent. */
+/* Reported to the parent. */
 static struct told {
     bool applying;
     bool dropped;
@@ -110,7 +110,7 @@ static void settle(struct service_harness *h)
     }
 }
 
-/* As a socket would: what is not taken now is offered again. */
+/* As a socket would: bytes not taken now are offered again. */
 static void give(struct guest *p, struct slice bytes)
 {
     if (!p->closed) {
@@ -181,7 +181,7 @@ static void run_starved(long n)
     guest_open(&other, &h, TIMEOUT_MS);
     buf_init(&p.in, 0);
     buf_init(&p.out, 0);
-    /* What the test itself holds is there already. */
+    /* The test's own memory is allocated already. */
     assert_int_equal(buf_reserve(&p.in, ROOM), 0);
     assert_int_equal(buf_reserve(&p.out, ROOM), 0);
 

@@ -128,7 +128,7 @@ static void put_strings(struct buf *out, const char *one)
     }
 }
 
-/* Of the watches that stay nothing is told that was missed. */
+/* The watches that stay get no missed events. */
 static void test_set_watches2(void **state)
 {
     struct service_harness h;
@@ -276,7 +276,7 @@ static void test_ttl_ends(void **state)
     ask(&h, &p, WIRE_CREATE_TTL, body_create_ttl("/parent", 5, 3000), 0);
     ask(&h, &p, WIRE_CREATE, body_create("/parent/child", "", 0), 0);
     pass(&h, &p, 2500);
-    ask(&h, &p, WIRE_SET_DATA, body_set("/kept", "x"), 0); /* begins its time anew */
+    ask(&h, &p, WIRE_SET_DATA, body_set("/kept", "x"), 0); /* begins its time again */
     assert_true(there(&h, &p, "/t"));
     pass(&h, &p, 2000);
     assert_false(there(&h, &p, "/t"));
@@ -477,7 +477,7 @@ static void test_quota_is_counted_and_enforced(void **state)
     ask(&h, &p, WIRE_CREATE, body_create("/q/1", "", 0), 0);
     ask(&h, &p, WIRE_CREATE, body_create("/q/2", "", 0), 0);
     assert_int_equal(h.service.metrics->conclave_quota_exceeded,
-                     0); /* the hard limit stands for the soft one */
+                     0); /* the hard limit serves as the soft one */
     ask(&h, &p, WIRE_CREATE, body_create("/q/3", "", 0), CONCLAVE_QUOTA_EXCEEDED);
     assert_int_equal(h.service.metrics->conclave_quota_exceeded, 1);
     guest_finish(&p);

@@ -266,7 +266,7 @@ static void the_end_needs_no_number(void **state)
     guest_finish(&g);
 }
 
-/* What may have been carried out is not refused over the rate of its address; what is new is. */
+/* The rate of an address refuses new writes, but not a repetition that may have been carried out. */
 static void the_rate_does_not_refuse_repetitions(void **state)
 {
     struct guest g;

@@ -246,7 +246,7 @@ static void required_sasl(void **state)
     guest_finish(&g);
 }
 
-/* What anybody may do counts, but is no name. */
+/* An anonymous login counts, but gives no name. */
 static void grants_have_no_name(void **state)
 {
     struct guest g;

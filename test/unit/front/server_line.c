@@ -34,7 +34,7 @@ static void test_forms(void **state)
         server_line_print(&l, &out);
         assert_string_equal(buf_cstr(&out), cases[i][1]);
         server_line_finish(&l);
-        /* What was printed is read as the same. */
+        /* A printed line is read back as the same. */
         assert_int_equal(server_line_parse(cases[i][1], &l, &why), 0);
         buf_reset(&out);
         server_line_print(&l, &out);

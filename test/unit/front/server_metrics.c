@@ -1,4 +1,4 @@
-/* What is counted of a connection and of the server, and how a four-letter word passes through a connection. */
+/* The counters of a connection and of the server, and how a four-letter word passes through a connection. */
 #include "support/service_harness.h"
 
 #include "base/log.h"

@@ -122,7 +122,7 @@ static void test_writes_on_their_way(void **state)
     service_harness_finish(&h);
 }
 
-/* What is no snapshot never gets into the log: applying it would end the server at every start. */
+/* Bytes that are no snapshot never get into the log: applying it would end the server at every start. */
 static void test_damaged_is_refused(void **state)
 {
     struct service_harness h;

@@ -1,4 +1,4 @@
-/* Addresses as text: what is one, what is none, and one name for a client however it comes. */
+/* Addresses as text: valid ones, invalid ones, and one name for a client by any route. */
 #include "net/address.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ static void test_good_texts(void **state)
         const char *text;
         const char *host;
         uint16_t port;
-        const char *again; /* what it is written as; NULL: the text */
+        const char *again; /* its written form; NULL: the text */
     } rows[] = {
         {"127.0.0.1:2181", "127.0.0.1", 2181, NULL},
         {"zk.example.org:0", "zk.example.org", 0, NULL},

@@ -46,7 +46,7 @@ static struct worker *handshake_worker; /* NULL: the loop's thread */
 static bool server_tls;
 static enum stream_tls tls_mode;
 static bool client_tls;
-static bool drops; /* what connects is closed at once */
+static bool drops; /* new connections are closed at once */
 static unsigned refused;
 static int connect_error;
 
@@ -259,7 +259,7 @@ static int teardown(void **state)
     return uv_loop_close(&loop); /* nothing is left open */
 }
 
-/* The byte that stands at a place of what is sent. */
+/* The byte at a place of the sent stream. */
 static uint8_t byte_at(size_t i)
 {
     return (uint8_t)(i * 31 + i / 251);
@@ -394,7 +394,7 @@ static void test_a_paused_stream_offers_nothing(void **state)
     stream_resume(server.stream);
     RUN_UNTIL(server.got.len == 1000);
     expect_bytes(&server, 1000);
-    /* What was left over comes at once when the owner goes on, without new bytes. */
+    /* The rest comes at once when the owner resumes, without new bytes. */
     server.at_most = 1;
     send_bytes(&client, 1);
     RUN_UNTIL(server.got.len == 1001);

@@ -105,7 +105,7 @@ static void test_catches_up(void **state)
     ensemble_settle(&e);
     assert_int_equal(e.nodes[away].restored, 0);
 
-    /* All start again: what counts of the logs is known only when somebody leads. */
+    /* All start again: only a leader knows which entries of the logs count. */
     for (unsigned i = 1; i <= 3; i++) {
         node_end(&e, i, i == 2 ? END_KILL : END_POWER);
     }
@@ -256,7 +256,7 @@ static void test_hastens(void **state)
     assert_true(sum / 20 < 200);
 }
 
-/* The end of a member's log is torn or gone: what is missing comes from the others. */
+/* The end of a member's log is torn or gone: missing entries come from the others. */
 static void test_torn_tail(void **state)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -320,7 +320,7 @@ static void test_read_index(void **state)
     ensemble_run(&e, 300);
     assert_int_equal(e.nodes[leader].confirmed, 52);
 
-    /* What is lost is asked again; also when the leader goes. */
+    /* A lost request is repeated; also when the leader goes. */
     e.loss = 300;
     for (int k = 0; k < 200; k++) {
         node_read(&e, 1 + (unsigned)chance(&e, 3));
@@ -412,7 +412,7 @@ static void chaos(uint64_t seed, size_t n)
         }
         for (int i = 0; i < 20; i++) {
             for (unsigned to = 1; to <= n; to++) {
-                /* Old leaders are told to write as well. */
+                /* Old leaders get writes as well. */
                 if (e.nodes[to].r != NULL && e.nodes[to].role == REPLICATION_LEADER) {
                     (void)!node_submit(&e, to);
                     replication_turn(e.nodes[to].r);

@@ -187,7 +187,7 @@ static void test_snapshot_under_load(void **state)
     end(&f);
 }
 
-/* Counted entries alone bring no snapshot that is larger than the log they stand in. */
+/* Counted entries alone bring no snapshot that is larger than the log that has them. */
 static void test_snapshot_is_worth_it(void **state)
 {
     struct fixture f;
@@ -221,7 +221,7 @@ static void test_snapshot_by_bytes(void **state)
     end(&f);
 }
 
-/* What was submitted before the close is written and applied; a snapshot under way is dropped. */
+/* Entries submitted before the close are written and applied; a snapshot under way is dropped. */
 static void test_close_finishes(void **state)
 {
     struct fixture f;

@@ -1,4 +1,4 @@
-/* The tracker without memory: what is refused leaves nothing behind, and what is there lives on. */
+/* The tracker without memory: a refused session leaves nothing behind, and present ones live on. */
 #include "session/session.h"
 
 #include "support/starve.h"

@@ -458,7 +458,7 @@ static void test_reports(void **state)
     struct fired fired;
     session_tracker_lead(t, false);
     for (int64_t id = 1; id <= 3; id++) {
-        add(t, id, 4000, 1000); /* what the log tells is no sign of life here */
+        add(t, id, 4000, 1000); /* an entry in the log is no sign of life here */
     }
     assert_int_equal(report(t, 1, &told), 0);
     assert_true(session_tracker_touch(t, 2, 1100));
@@ -481,7 +481,7 @@ static void test_reports(void **state)
     assert_int_equal(report(t, 6, &told), 0);
     assert_true(session_tracker_touch(t, 1, 1500));
 
-    /* It leads now: all are added anew, and each ends at its time. */
+    /* It leads now: all are added again, and each ends at its time. */
     session_tracker_lead(t, true);
     add(t, 1, 4000, 2000);
     add(t, 3, 4000, 2000);

@@ -61,7 +61,7 @@ static void origins_do_not_meet(void **state)
     assert_int_equal(state_origin_sequence(w->s, 10), 0);
 }
 
-/* What nobody sends again leaves no trace. */
+/* A batch that is not sent again leaves no trace. */
 static void the_leaders_and_old_ones_pass(void **state)
 {
     struct world *w = *state;
@@ -92,7 +92,7 @@ static void sequences_grow(void **state)
 
 enum { ORIGINS = 3, BATCHES = 400, LOG_ENTRIES = 4000 };
 
-/* What an origin has sent: batch i of it creates nodes numbered i. */
+/* The batches of an origin: batch i creates nodes numbered i. */
 struct sender {
     int64_t sequences[BATCHES + 1]; /* of each batch, from 1; [0] is 0 */
     int64_t previous[BATCHES + 1];
@@ -188,7 +188,7 @@ static void restore_second(struct cluster *c)
     buf_finish(&snapshot);
 }
 
-/* What may happen between two entries. */
+/* Possible events between two entries. */
 static void one_entry(struct cluster *c)
 {
     int origin = 1 + (int)below(c, ORIGINS);

@@ -21,7 +21,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Something else stands before the batch: `start` need not be 0. */
+/* Other bytes come before the batch: `start` need not be 0. */
 /* Reads all of a batch: 0 and its header, or an error. */
 static int batch_check(struct slice all, struct batch_header *ret)
 {

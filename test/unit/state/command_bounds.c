@@ -1,5 +1,5 @@
-/* What one command may cost: refused before the log by a server's limits, and by apply's ceilings with COMMAND_BOUNDED;
- * a command of an older log is applied as it was. */
+/* The cost limits of one command: refused before the log by a server's limits, and by apply's ceilings with
+ * COMMAND_BOUNDED; a command of an older log is applied as it was. */
 #include "state/command_bounds.h"
 
 #include "base/hash.h"

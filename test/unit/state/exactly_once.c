@@ -1,4 +1,4 @@
-/* Writes that come again: what is remembered of a session's answers, for how long, and where. */
+/* Repeated writes: which answers of a session are remembered, for how long, and where. */
 #include "state/snapshot_format.h"
 #include "state/state_internal.h"
 #include "support/world.h"
@@ -96,7 +96,7 @@ static void the_first_answer_comes_again(void **state)
     buf_finish(&first);
 }
 
-/* What failed fails again, though it would succeed by now; and the other way round. */
+/* A failed write fails again, though it would succeed by now; and the other way round. */
 static void an_error_is_an_answer(void **state)
 {
     struct world *w = *state;

@@ -1,4 +1,4 @@
-/* What goes by itself and what is limited: TTLs, containers, quotas; reads of many; who may be told. */
+/* Nodes that go by themselves, and limits: TTLs, containers, quotas; reads of many; who may be told. */
 #include "state/state_internal.h"
 #include "support/world.h"
 

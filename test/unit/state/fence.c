@@ -1,4 +1,4 @@
-/* Enforced fencing: what a binding is, who may make one, and which writes below one are carried out. */
+/* Enforced fencing: bindings, the clients that may make one, and the writes permitted below one. */
 #include "support/fencing.h"
 
 #include "state/state_internal.h"
@@ -316,7 +316,7 @@ static void the_hand_over_hands_the_writes_over(void **state)
     expect_refused(f, fencing_set(f, 3, "/app", "nobody"), "/app");
 }
 
-/* A process that was told the node by the holder has another session. */
+/* A process that got the node's name from the holder has another session. */
 static void a_multi_that_checks_the_holders_node_writes(void **state)
 {
     struct fencing *f = *state;

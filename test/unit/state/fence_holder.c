@@ -115,7 +115,7 @@ static void what_is_remembered_is_looked_up(void **state)
     assert_int_equal(fencing_create(f, 1, "/lock/x0000000001", "", 1), 0);
     assert_int_equal(fencing_set(f, 1, "/app", "x"), 0);
     fencing_join(f, 2, "/lock", "y");
-    make_multi_begin(m); /* made anew, it comes last */
+    make_multi_begin(m); /* made again, it comes last */
     make_multi_delete(m, "/lock/x0000000001", -1);
     make_multi_create(m, WIRE_CREATE, "/lock/x0000000001", "", 1);
     assert_int_equal(fencing_send(f, 1, WIRE_MULTI, make_multi_end(m)), 0);
@@ -209,7 +209,7 @@ static void an_expiry_begins_it(void **state)
     struct wire_stat before = world_stat(&f->w, "/zookeeper/fence/app/conclave_fence");
     assert_int_equal(fencing_expire(f, 1), 0);
     struct wire_stat stat = world_stat(&f->w, "/zookeeper/fence/app/conclave_fence");
-    assert_int_equal(stat.version, before.version); /* told in the node, without an event */
+    assert_int_equal(stat.version, before.version); /* written to the node, without an event */
     assert_int_equal(stat.mzxid, before.mzxid);
     assert_true(stat.data_length > before.data_length);
     assert_string_equal(world_events(&f->w), "2 /lock/x0000000000,4 /lock");

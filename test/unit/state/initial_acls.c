@@ -31,7 +31,7 @@ static void the_acls_of_a_new_tree_are_closed(void **state)
     assert_int_equal(w->e.events_count, 0);
 }
 
-/* What somebody set before stays. */
+/* An ACL set before stays. */
 static void an_acl_that_was_set_stays(void **state)
 {
     struct world *w = *state;

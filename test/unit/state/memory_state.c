@@ -138,7 +138,7 @@ static void a_snapshot_is_restored_whole_or_not_at_all(void **state)
     starve_destroy(memory);
 }
 
-/* What failed is given up; the state is as it was, and the next snapshot is good. */
+/* A failed snapshot is given up; the state is as it was, and the next snapshot is good. */
 static void a_snapshot_that_fails_harms_nothing(void **state)
 {
     struct world *w = *state;

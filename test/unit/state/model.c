@@ -225,7 +225,7 @@ static int64_t random_ttl(struct world *w)
     return ttls[below(w, below(w, 5) == 0 ? 6 : 3)];
 }
 
-/* What the collector would propose, most often still true. */
+/* A proposal of the collector, most often still valid. */
 static struct slice random_spent(struct world *w)
 {
     const char *path = random_path(w);
@@ -668,7 +668,7 @@ static void compare_all(struct world *w)
     }
 }
 
-/* What the log does beside commands: its configuration changes. */
+/* Entries of the log other than commands: its configuration changes. */
 static void configure(struct state *s, const struct model_member *members, struct effects *e)
 {
     static const enum state_role roles[] = {[MODEL_VOTER] = STATE_VOTER,

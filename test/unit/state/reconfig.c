@@ -16,7 +16,7 @@
 
 enum { CLIENT = 1, MEMBERS_MAX = 8 };
 
-/* What a leader holds: the log's configuration. */
+/* The leader's data: the log's configuration. */
 struct config {
     struct state_member members[MEMBERS_MAX];
     char addresses[MEMBERS_MAX][128];
@@ -117,7 +117,7 @@ static void config_is(struct world *w, const char *lines, int64_t version)
     }
 }
 
-/* What the reply of the effects says is what a read says. */
+/* The reply of the effects equals a read. */
 static void reply_is_config(struct world *w)
 {
     assert_int_equal(world_read(w, WIRE_GET_DATA, "/zookeeper/config"), 0);
@@ -253,7 +253,7 @@ static void checks_come_in_order(void **state)
     maker_ids_reset(&w->m);
     assert_int_equal(send(w, "x", NULL, NULL, -1), CONCLAVE_BAD_ARGUMENTS);
     assert_int_equal(send(w, FOUR, NULL, NULL, -1), CONCLAVE_NO_AUTH);
-    /* What a stranger wrote is not even read. */
+    /* Data by a stranger are not even read. */
     assert_int_equal(
         send_with(w, COMMAND_RECONFIG | COMMAND_BOUNDED, "server.9=nonsense", NULL, NULL, -1),
         CONCLAVE_NO_AUTH);
@@ -499,7 +499,7 @@ static void given_up_half_way(void **state)
     assert_int_equal(w->e.events_count, 0);
 }
 
-/* What is left over from a walk that was given up is no part of the next target. */
+/* The rest of an abandoned walk is no part of the next target. */
 static void spares_do_not_stay(void **state)
 {
     struct world *w = *state;

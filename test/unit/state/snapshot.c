@@ -1,4 +1,4 @@
-/* Snapshots: what comes back is the state at begin, and a damaged one is never taken for a good
+/* Snapshots: reading one restores the state at begin, and a damaged one is never taken for a good
  * one. */
 #include "support/world.h"
 

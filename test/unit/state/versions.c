@@ -76,7 +76,7 @@ static void version_1_is_read(void **state)
     assert_int_equal(session.passwd[15], 2);
     assert_int_equal(state_origin_sequence(w->s, 1), 0);
 
-    /* Written anew it is of the version now, and says the same. */
+    /* Written again it has the present version, and the same content. */
     struct state *again;
     uint64_t digest = state_digest(w->s);
     assert_int_equal(state_snapshot_begin(w->s), 0);

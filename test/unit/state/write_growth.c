@@ -19,7 +19,7 @@ static int64_t growth(const struct world *w, int32_t type, struct slice body)
     return state_growth(w->s, type, body);
 }
 
-/* What was said of the write is what it does, save for what a node has beside its data. */
+/* The forecast equals the write's growth, except for a node's memory besides its data. */
 static void expect_growth(struct world *w, int32_t type, struct slice body, int64_t about)
 {
     int64_t said = growth(w, type, body);

@@ -240,7 +240,7 @@ static void auth_stands_for_the_callers_ids(void **state)
     buf_finish(&out);
 }
 
-/* What Java's X500Principal takes, and what it does not. */
+/* Names that Java's X500Principal takes, and names that it refuses. */
 static void x509_ids(void **state)
 {
     static const char *const good[] = {

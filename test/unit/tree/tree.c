@@ -239,7 +239,7 @@ static void chosen_paths_do_not_meet(void **state)
     }
 }
 
-/* What a leaf keeps in itself moves when it gets a dir. */
+/* A leaf's inline data move when it gets a dir. */
 static void dir_takes_over(void **state)
 {
     struct znode *a = add("/a", 0, NULL, 7);

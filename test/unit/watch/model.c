@@ -27,7 +27,7 @@ struct fixture {
     struct watch_table *table;
     struct watcher watchers[WATCHERS];
     struct model model;
-    int told[WATCHERS]; /* whom the table told, in this order */
+    int told[WATCHERS]; /* watchers that got an event, in this order */
     size_t told_count;
 };
 
@@ -64,7 +64,7 @@ static bool model_fires(int kind, enum watch_event event)
            event == WATCH_NODE_CHILDREN_CHANGED;
 }
 
-/* How many steps a path stands above another; -1 when it does not. */
+/* The number of steps from a path up to another; -1 when it is not above. */
 static int model_above(int path, int below)
 {
     char high[64];

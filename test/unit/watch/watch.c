@@ -126,7 +126,7 @@ static void test_order_of_setting(void **state)
         watcher_init(&w[i]);
         add(t, &w[i], WATCH_DATA, "/a");
     }
-    /* Setting again keeps the first place; taking back and setting anew goes to the end. */
+    /* Setting again keeps the first place; taking back and setting again goes to the end. */
     add(t, &w[10], WATCH_DATA, "/a");
     assert_true(watch_remove(t, &w[20], WATCH_DATA, slice_str("/a")));
     assert_false(watch_remove(t, &w[20], WATCH_DATA, slice_str("/a")));
@@ -165,7 +165,7 @@ static void test_setting_twice(void **state)
     watch_table_destroy(t);
 }
 
-/* A watcher that moves on to another table is told there, too. */
+/* A watcher that moves on to another table gets events there, too. */
 static void test_two_tables(void **state)
 {
     struct watch_table *t[2] = {watch_table_create(&hash_key_fixed),
@@ -418,7 +418,7 @@ static void expect_data(const struct watch_table *t, size_t watchers, size_t pat
     assert_int_equal(stats.data_watches, watches);
 }
 
-/* What is no child watch is counted and listed apart. */
+/* Other watches than child watches are counted and listed apart. */
 static void test_data_watches(void **state)
 {
     struct watch_table *t = watch_table_create(&hash_key_fixed);
@@ -469,7 +469,7 @@ static bool on_data_listed(void *ctx, struct slice path, struct watcher *w)
     return true;
 }
 
-/* What is listed comes in an order that the key of the table has no part in. */
+/* The order of a list does not depend on the table's key. */
 static void test_order_without_key(void **state)
 {
     enum { PATHS = 100 };

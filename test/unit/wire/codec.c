@@ -26,7 +26,7 @@ static void test_null_beside_empty(void **state)
     assert_false(slice_is_null(s));
     assert_int_equal(s.len, 0);
     assert_true(slice_is_null(wire_read_buffer(&r)));
-    s = wire_read_buffer(&r); /* empty at the very end */
+    s = wire_read_buffer(&r); /* empty at the end */
     assert_false(slice_is_null(s));
     assert_int_equal(s.len, 0);
     assert_false(r.failed);

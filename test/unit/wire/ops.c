@@ -43,7 +43,8 @@ static void test_table(void **state)
     assert_int_equal(wire_op_flags(108), 0);
 }
 
-/* What the server must never take from a client on its own: spec of Request.isValid, and deleteContainer. */
+/* Operations that the server must never take from a client on their own: spec of Request.isValid, and deleteContainer.
+ * */
 static void test_internal(void **state)
 {
     static const int32_t refused[] = {WIRE_NOTIFICATION, WIRE_CHECK, WIRE_DELETE_CONTAINER,

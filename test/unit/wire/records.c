@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* --- filling: one function per kind of field; what is borrowed stays alive until the next record -- */
+/* --- filling: one function per kind of field; borrowed data live until the next record -- */
 
 enum { KEPT_MAX = 64 };
 

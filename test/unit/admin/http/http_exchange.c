@@ -11,7 +11,7 @@
 
 enum { BODY_MAX = 100, LONG = 200000 };
 
-/* What the answerer saw and what it is to answer. */
+/* The answerer's last request, and its next answer. */
 static struct {
     struct http_exchange *waiting;
     unsigned asked;

@@ -1,4 +1,5 @@
-/* What the parser of HTTP requests takes, and what it refuses, wherever the bytes are cut. */
+/* The parser of HTTP requests takes good requests and refuses bad ones, wherever the bytes are cut.
+ * */
 #include "admin/http/http_parser.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* What results of checks make of a service's health: counts in a row, and flapping; and the thread. */
+/* The health of a service by its checks' results: counts in a row, and flapping; and the thread. */
 #define _GNU_SOURCE /* usleep */
 #include "cli/switch/health_check.h"
 

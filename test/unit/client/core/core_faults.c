@@ -1,7 +1,7 @@
 /*
  * The connection core against bad links: the bytes of a whole conversation cut at every place,
  * delivered in pieces of every size, and damaged at random. Whatever happens each request is
- * answered once and each watch told at most once.
+ * answered once and each watch gets at most one event.
  */
 #include "support/core_peer.h"
 

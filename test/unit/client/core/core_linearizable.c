@@ -44,7 +44,7 @@ static void answer_sync(struct peer *p, const struct peer_frame *f, int32_t err)
     buf_finish(&b);
 }
 
-/* Both frames go at once, in this order, and the read's answer is the only one that is told. */
+/* Both frames go at once, in this order, and the caller gets only the read's answer. */
 static void test_order(void **state)
 {
     struct peer p;
@@ -95,7 +95,7 @@ static void test_queued(void **state)
     peer_finish(&p);
 }
 
-/* An error of the sync is told at once, and once; the read's own answer sets no watch. */
+/* The caller gets an error of the sync at once, and once; the read's own answer sets no watch. */
 static void test_sync_fails(void **state)
 {
     struct peer p;
@@ -160,7 +160,7 @@ static void test_timeouts(void **state)
         struct peer_frame read = peer_expect(&p, WIRE_EXISTS);
         if (id == 1) {
             peer_advance_ms(&p, 100);
-            answer_sync(&p, &sync, CONCLAVE_NO_AUTH); /* too late to be told */
+            answer_sync(&p, &sync, CONCLAVE_NO_AUTH); /* too late for the caller */
         } else {
             answer_sync(&p, &sync, 0);
             peer_advance_ms(&p, 100);

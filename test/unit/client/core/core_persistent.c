@@ -1,6 +1,6 @@
 /*
- * The connection core: persistent watches. What they are told and what not, setting them again
- * beside one-shot ones, taking them back at the server, and links cut at every byte.
+ * The connection core: persistent watches. The events that they get and do not get, setting them
+ * again beside one-shot ones, taking them back at the server, and links cut at every byte.
  */
 #include "support/core_peer.h"
 
@@ -358,7 +358,7 @@ static void test_removed_without_a_link(void **state)
     peer_finish(&p);
 }
 
-/* Granted when the program was told already that it took too long: the server may forget it. */
+/* Granted after the program got a timeout: the server may forget it. */
 static void test_granted_too_late(void **state)
 {
     struct peer p;

@@ -127,7 +127,7 @@ static void test_queue(void **state)
     peer_finish(&p);
 }
 
-/* What counts is what the core holds: sent, waiting, or timed out while its answer is to come. */
+/* The core counts the requests that it holds: sent, waiting, or timed out without an answer yet. */
 static void test_limit_of_requests(void **state)
 {
     struct core_options options = peer_options("");

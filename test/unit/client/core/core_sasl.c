@@ -1,4 +1,4 @@
-/* The connection core's login by SASL: what goes over the link in which order, and who is refused. */
+/* The connection core's login by SASL: the order of messages on the link, and refused servers. */
 #include "support/core_peer.h"
 
 #include <setjmp.h>
@@ -109,7 +109,7 @@ static void test_last_token_is_ours(void **state)
     peer_finish(&p);
 }
 
-/* Each link is proved anew, and before watches are set again. */
+/* Each new link logs in again, before watches are set again. */
 static void test_every_link(void **state)
 {
     struct peer p;
@@ -212,7 +212,7 @@ static void test_no_token(void **state)
     peer_finish(&p);
 }
 
-/* What fails on our own side is final at first, and passes once it has worked. */
+/* An error on our own side is final at first, and temporary after a login that worked. */
 static void test_no_token_of_ours(void **state)
 {
     struct peer p;
@@ -334,7 +334,7 @@ static void test_lost_while_logging_in(void **state)
     peer_finish(&p);
 }
 
-/* A session that nobody was told of ends unheard, and what waits for one waits on. */
+/* A session that the program never saw ends silently, and requests that wait for one wait on. */
 static void test_first_session_ends_unheard(void **state)
 {
     struct peer p;

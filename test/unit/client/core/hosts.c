@@ -161,7 +161,7 @@ static void test_only_names(void **state)
     hosts_lookup_end(&h, begun, NULL, 0);
     assert_int_equal(hosts_next(&h, 1, &host, &address), HOSTS_WAIT);
     assert_int_equal(hosts_next(&h, h.not_before_ns, &host, &address), HOSTS_LOOKUP);
-    assert_ptr_equal(hosts_lookup_begin(&h), begun); /* looked up anew */
+    assert_ptr_equal(hosts_lookup_begin(&h), begun); /* looked up again */
     free(chroot);
     hosts_finish(&h);
 }

@@ -212,7 +212,7 @@ static void silence_ends_a_link(void **state)
     nodes_run(pair, 2, 1000, NULL, NULL); /* idle, but alive */
     assert_int_equal(one.ups[2], 1);
     assert_int_equal(two.ups[1], 1);
-    int64_t before = now_ms(); /* two stands still */
+    int64_t before = now_ms(); /* two is stopped */
     assert_true(nodes_run(&pair[0], 1, 3000, one_down, NULL));
     int64_t took = now_ms() - before;
     assert_true(took >= 200 && took < 2000);
@@ -264,7 +264,7 @@ static void member_that_is_removed_is_let_go(void **state)
     assert_true(nodes_run(all, 3, 3000, all_linked, NULL));
     struct peer_member to_three = {3, &three.address, 1};
     assert_int_equal(peers_set_members(one.peers, &to_three, 1), 0);
-    assert_true(one.links[2]); /* told from the loop, not from within */
+    assert_true(one.links[2]); /* reported from the loop, not from within */
     assert_true(nodes_run(all, 3, 1000, pair_apart, NULL));
     assert_true(one.links[3] && three.links[1] && two.links[3]);
     assert_int_equal(node_send(&one, 2, 8), CONCLAVE_EDISCONNECTED);
@@ -315,7 +315,7 @@ static void new_identity_is_told_on_the_link(void **state)
     unsigned before = two.hellos[1];
     peers_set_identity(one.peers, &founded);
     assert_true(nodes_run(pair, 2, 1000, two_knows_that_one_is_founded, NULL));
-    peers_set_identity(one.peers, &founded); /* nothing new, nothing told */
+    peers_set_identity(one.peers, &founded); /* nothing new, nothing reported */
     nodes_run(pair, 2, 100, NULL, NULL);
     assert_int_equal(two.hellos[1], before + 1);
     assert_int_equal(one.ups[2], 1);

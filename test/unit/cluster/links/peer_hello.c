@@ -1,4 +1,4 @@
-/* What travels on a peer link: frames and hellos as bytes, and what is refused of them. */
+/* Frames and hellos of a peer link as bytes, and the refused ones. */
 #include "cluster/links/peer_hello.h"
 
 #include "base/endian.h"
@@ -94,7 +94,7 @@ static void hello_with_bad_fields_is_refused(void **state)
 {
     refuse_changed(0, 'X');                         /* the magic */
     refuse_changed(8 + 2 + 16 + 7, 0);              /* id 0 */
-    refuse_changed(8 + 2 + 16 + 16, PEER_LOST + 1); /* no such age */
+    refuse_changed(8 + 2 + 16 + 16, PEER_LOST + 1); /* unknown age */
     refuse_changed(8 + 2 + 16 + 16, PEER_FRESH);    /* fresh, though with a cluster */
     refuse_changed(8 + 2 + 16 + 16 + 1 + 8 + 1, 0); /* a NUL in the host */
 }

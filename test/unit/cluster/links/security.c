@@ -348,7 +348,7 @@ static void raw_hello(int fd, uint64_t id, uint64_t nonce)
     buf_finish(&b);
 }
 
-/* What a stranger gets from a port with a secret: an alert of TLS, and nothing behind it. */
+/* A stranger gets an alert of TLS from a port with a secret, and nothing after it. */
 static void stranger_gets_an_alert_at_most(void **state)
 {
     static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -386,7 +386,7 @@ static void refuse_bytes(const void *bytes, size_t len)
     assert_int_equal(peers_refused(one.peers), before + 1);
 }
 
-/* On loopback without security: what is not the protocol ends at its first bytes. */
+/* On loopback without security: a foreign protocol ends at its first bytes. */
 static void garbage_is_refused(void **state)
 {
     static const uint8_t huge[] = {0x7f, 0xff, 0xff, 0xff, 0};
@@ -473,7 +473,7 @@ static void crowd_of_strangers_keeps_nobody_out(void **state)
     nodes_introduce(pair, 2);
     assert_true(nodes_run(pair, 2, 1500, pair_linked, NULL));
     assert_true(peers_refused(one.peers) >= CROWD - 64);
-    assert_true(one.refusals <= 4); /* told once, then counted */
+    assert_true(one.refusals <= 4); /* reported once, then counted */
     for (size_t i = 0; i < CROWD; i++) {
         assert_int_equal(close(fds[i]), 0);
     }

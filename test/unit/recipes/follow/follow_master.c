@@ -143,7 +143,7 @@ static void publish(struct fake_zk *zk, const char *word, int epoch, const char 
     }
 }
 
-/* --- what is told --------------------------------------------------------------------- */
+/* --- the reports ---------------------------------------------------------------------- */
 
 static void a_fail_over_is_followed(struct fake_zk *zk)
 {
@@ -220,7 +220,7 @@ static void the_gems_layout_has_epochs_of_its_own(void **state)
     fake_zk_delete(zk, NODES); /* as the gem does when it fails over */
     EVENTUALLY(last_is(&f, "NONE 0 -"));
     fake_zk_create(zk, NODES, "{\"master\":\"a:1\",\"slaves\":[],\"unavailable\":[]}", 0);
-    EVENTUALLY(last_is(&f, "OK 2 a:1")); /* chosen anew */
+    EVENTUALLY(last_is(&f, "OK 2 a:1")); /* chosen again */
     fake_zk_write(zk, NODES, "{\"master\":\"b:1\",\"slaves\":[],\"unavailable\":[]}");
     EVENTUALLY(last_is(&f, "OK 3 b:1"));
     assert_int_equal(MAY(&f, 2), CONCLAVE_EFENCED);

@@ -10,7 +10,7 @@
 #define BARRIER_PATH "/app/barrier"
 #define ROUND_PATH BARRIER_PATH "/round"
 
-/* What a call came to: set once. */
+/* The result of a call: set once. */
 struct outcome {
     _Atomic int done;
     _Atomic int error;
@@ -97,7 +97,7 @@ static void member_finish(struct member *m)
     candidate_finish(&m->link);
 }
 
-/* Members that stand in the round; `ready` does not count. */
+/* Members of the round; `ready` does not count. */
 static size_t members_in(struct fake_zk *zk)
 {
     size_t count = fake_zk_exists(zk, ROUND_PATH) ? fake_zk_child_count(zk, ROUND_PATH) : 0;

@@ -342,7 +342,7 @@ static void E30_ensemble_that_lost_everything(void **state)
     EVENTUALLY(fake_zk_exists(zk, GROUP "/a"));
     EVENTUALLY(IN(&a));
     EVENTUALLY(view_is(&a, "a*"));
-    a.backwards = 0; /* another ensemble counts anew */
+    a.backwards = 0; /* another ensemble counts from the start */
     party_finish(&a);
 }
 
@@ -524,7 +524,7 @@ static void E88_own_ghost_is_replaced_without_a_gap(void **state)
 
     fake_zk_link(zk, 0, FAKE_REFUSE);
     EVENTUALLY(!fake_zk_exists(zk, GROUP "/a"));
-    fake_zk_create(zk, GROUP "/a", data, 0x99); /* what is still seen of the earlier session */
+    fake_zk_create(zk, GROUP "/a", data, 0x99); /* still seen of the earlier session */
     int64_t ghost = fake_zk_czxid(zk, GROUP "/a");
     EVENTUALLY(log_is(&watcher, "+a -a +a"));
     fake_zk_link(zk, 0, FAKE_UP);
@@ -712,7 +712,7 @@ static void E91_data_set_while_suspended_is_applied_later(void **state)
     fake_zk_link(zk, 0, FAKE_UP);
     EVENTUALLY(data_is(&watcher, "later"));
     assert_true(log_is(&watcher, "+a =a"));
-    fake_zk_write(zk, GROUP "/a", "not a's"); /* what others write does not stay */
+    fake_zk_write(zk, GROUP "/a", "not a's"); /* data by others do not stay */
     EVENTUALLY(fake_zk_version(zk, GROUP "/a") >= 3);
     EVENTUALLY(data_is(&watcher, "later"));
     hook(zk, 0, WIRE_SET_DATA, "/a", 1, FAKE_DROP_REPLY);

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* What ends a grant. */
+/* The causes that end a grant. */
 enum event {
     EVENT_DELETED,   /* an operator deletes the node */
     EVENT_RESIGN,    /* the user gives it up, and joins again */
@@ -170,7 +170,7 @@ static void revoked_before_the_user_knows(void **state)
         assert_false(LEADS(&s.a));
         perform(&s);
         EVENTUALLY(state_of(&s.a) != CONTENDER_GRANTED);
-        if (event == EVENT_SUSPENDED) { /* its node stands: it is granted again */
+        if (event == EVENT_SUSPENDED) { /* its node exists: it is granted again */
             assert_int_equal(state_of(&s.a), CONTENDER_WAITING);
             fake_zk_link(s.zk, 0, FAKE_UP);
             EVENTUALLY(state_of(&s.a) == CONTENDER_GRANTED);

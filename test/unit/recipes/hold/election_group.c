@@ -39,7 +39,7 @@ static void E53_an_observer_sees_leaders_in_order(void **state)
     assert_true(candidate_leader_token(&o) > first);
     fake_zk_cut(zk, 2);
     sleep_ms(100);
-    assert_true(candidate_log_ends(&o, "b*")); /* nothing told twice, and never back to a */
+    assert_true(candidate_log_ends(&o, "b*")); /* no report twice, and never back to a */
     fake_zk_link(zk, 2, FAKE_REFUSE);          /* misses a change: gets the current one */
     candidate_close_election(&b);
     a.closed = 0;

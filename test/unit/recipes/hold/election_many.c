@@ -25,7 +25,7 @@ static void join_all(struct fake_zk *zk, struct crowd *crowd)
                 candidate_share(c, &crowd->c[i][0], "c");
             }
             candidate_join(c);
-            if (j % 50 == 0) { /* groups stand together in the queue */
+            if (j % 50 == 0) { /* groups are together in the queue */
                 EVENTUALLY(candidate_has_node(c));
             }
         }

@@ -10,7 +10,7 @@
 
 enum { TURNS = 10 }; /* of two that are active in turn */
 
-/* A member of the service: its client, and what its callbacks were told. */
+/* A member of the service: its client, and the arguments of its callbacks. */
 struct member {
     struct candidate base; /* client and recipes; its lock guards what follows */
     struct conclave_elector *elector;
@@ -191,7 +191,7 @@ static bool crumb_has(struct fake_zk *zk, const char *part)
     return fake_zk_data(zk, CRUMB_NODE, text, sizeof text) && strstr(text, part) != NULL;
 }
 
-/* One that died as the active one: its session is over, its breadcrumb stands. */
+/* One that died as the active one: its session is over, its breadcrumb remains. */
 static void one_died(struct fake_zk *zk, const char *name)
 {
     struct member m;
@@ -312,7 +312,7 @@ static void E98_lock_lost_during_a_fence_means_no_activation(void **state)
     assert_int_equal(get(&b, &b.activated), 0);
     assert_true(crumb_has(zk, "id=a\n"));
     fake_zk_link(zk, 1, FAKE_UP);
-    EVENTUALLY(ACTIVE(&b)); /* c gives up again and again, b fences anew */
+    EVENTUALLY(ACTIVE(&b)); /* c gives up again and again, b fences again */
     assert_true(get(&b, &b.fenced) >= 2);
     member_finish(&b);
     member_finish(&c);
@@ -540,7 +540,7 @@ static void a_breadcrumb_that_another_wrote_ends_the_lease(void **state)
     a.fail_deactivate = -1;
     assert_int_equal(conclave_call(a.base.client, &set, NULL), 0);
     EVENTUALLY(get(&a, &a.deactivated) == 1);
-    EVENTUALLY(get(&a, &a.fenced) == 1); /* what stands there now is a stranger's */
+    EVENTUALLY(get(&a, &a.fenced) == 1); /* the node there now is a stranger's */
     assert_true(fenced_was(&a, ""));
     member_finish(&a);
 }

@@ -1,4 +1,4 @@
-/* A lock's node: created once, found again, removed; what an acquire leaves behind. E01 to E20. */
+/* A lock's node: created once, found again, removed; the remains of an acquire. E01 to E20. */
 #include "support/locker.h"
 
 static void lose_first_server(struct fake_zk *zk, void *ctx)

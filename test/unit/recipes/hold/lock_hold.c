@@ -137,7 +137,7 @@ static void E48_tokens_grow_over_a_thousand_turns(void **state)
         struct locker *x = &l[turn % 3];
         struct conclave_token token;
         if (turn % 100 == 50) {
-            fake_zk_delete(zk, LOCK_PATH); /* reaped: numbers begin anew */
+            fake_zk_delete(zk, LOCK_PATH); /* reaped: numbers start at 0 again */
         }
         assert_int_equal(conclave_lock_acquire(x->lock, PATIENCE_MS, &token), 0);
         assert_true(token.czxid > last);
@@ -193,7 +193,7 @@ static void E50_fenced_multi_does_nothing_without_the_lock(void **state)
     locker_finish(&a);
 }
 
-/* Nobody can know, and that is what is told: not that nothing was done. The lock stays. */
+/* The outcome is unknown, and the error says so, not that nothing was done. The lock stays. */
 static void E50_a_fenced_multi_whose_answer_is_lost_is_unknown(void **state)
 {
     struct fake_zk *zk = *state;

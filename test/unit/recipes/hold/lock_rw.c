@@ -1,4 +1,4 @@
-/* Readers and writers: who waits for whom, downgrade, upgrade, names. E68 to E72. */
+/* Readers and writers: the order of waiters, downgrade, upgrade, names. E68 to E72. */
 #include "support/locker.h"
 
 #define READER CONCLAVE_LOCK_READ
@@ -175,7 +175,7 @@ static void downgrade_of_a_node_that_was_deleted(void **state)
     locker_finish(&w);
 }
 
-/* Numbers do not tell the order any more: the downgraded one still stands where it stood. */
+/* Numbers do not show the order any more: the downgraded one keeps its place. */
 static void E70_downgraded_keeps_its_place_when_czxids_order(void **state)
 {
     struct fake_zk *zk = *state;

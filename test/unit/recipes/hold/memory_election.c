@@ -250,7 +250,7 @@ static void *worker(void *arg)
         free(r);
         return NULL;
     }
-    (void)run_once(r, -1, lose_replies); /* what the C library keeps is allocated now */
+    (void)run_once(r, -1, lose_replies); /* memory that the C library keeps is allocated now */
     if (r->wrong != NULL) {
         print_error("no allocation failed: %s\n", r->wrong);
     }

@@ -11,7 +11,7 @@
 
 static bool herd_free;
 
-/* One of the two members; what its callbacks were told. */
+/* One of the two members, and the arguments of its callbacks. */
 struct member {
     struct starving *s;
     struct conclave_elector *elector;

@@ -47,7 +47,7 @@ static void lock_end(struct starving *s, struct conclave_lock *lock)
     }
 }
 
-/* What the lock is for: a write that counts only while it is held. */
+/* The lock's purpose: a write that counts only while it is held. */
 static void write_fenced(struct starving *s, struct conclave_lock *lock)
 {
     const struct conclave_op part = conclave_op_set("/app", "x", 1, -1);

@@ -1,4 +1,4 @@
-/* What a resource remembers of the tokens it was shown. */
+/* A resource's memory of the tokens that it saw. */
 #include <conclave/fencing.h>
 
 #include <setjmp.h>

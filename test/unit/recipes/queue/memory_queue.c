@@ -280,7 +280,7 @@ static void on_member_lost(struct conclave_double_barrier *barrier, int why, voi
     ((struct starving *)ctx)->told = why;
 }
 
-/* It is told that its node was deleted, whatever failed on the way. */
+/* It learns that its node was deleted, even if a request failed on the way. */
 static int member_scene(struct starving *s)
 {
     static const struct conclave_double_barrier_callbacks callbacks = {on_member_lost, NULL};

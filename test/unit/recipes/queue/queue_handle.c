@@ -19,7 +19,7 @@ static void E39_a_claim_is_not_taken_for_held_when_its_lease_has_ended(void **st
     put_text(&u, 500, "a");
     struct conclave_item *item = take_one(&u);
     STAYS(conclave_item_is_held(item), 2 * SESSION_MS); /* proved again and again */
-    fake_zk_hold(zk, 0, WIRE_MULTI); /* pings are answered: the link stands, the quorum is away */
+    fake_zk_hold(zk, 0, WIRE_MULTI); /* pings are answered: the link is up, the quorum is away */
     EVENTUALLY(!conclave_item_is_held(item));
     EVENTUALLY(queue_user_get(&u, &u.lost) == 1);
     fake_zk_release(zk, 0);
@@ -50,7 +50,7 @@ static void E60_proofs_of_many_claims_wake_nobody(void **state)
     STAYS(conclave_item_is_held(items[0]), 3 * SESSION_MS);
     assert_true(fake_zk_count(zk, 0, WIRE_MULTI) >= 2);
     assert_int_equal(fake_zk_count_events(zk), 0);
-    /* One is taken away: that one alone is told, at once. */
+    /* One is taken away: only that one is reported, at once. */
     fake_zk_delete(zk, conclave_item_claim(items[1]));
     EVENTUALLY(queue_user_get(&u, &u.lost) == 1);
     assert_false(conclave_item_is_held(items[1]));
@@ -152,7 +152,7 @@ static void E35_closing_at_any_moment_leaves_nothing(void **state)
         queue_user_close(&u);
         assert_int_equal(conclave_double_barrier_close_wait(barrier, PATIENCE_MS), 0);
         conclave_double_barrier_destroy(barrier);
-        assert_int_equal(told, 3 * (i + 1)); /* each told once, and before on_closed */
+        assert_int_equal(told, 3 * (i + 1)); /* each reported once, and before on_closed */
         (void)pthread_mutex_destroy(&u.lock);
     }
     EVENTUALLY(items_in(zk, CLAIMS_PATH) == 0);

@@ -32,7 +32,7 @@ static void E73_an_item_taken_before_the_answer_was_missed_is_not_put_twice(void
     queue_make(zk);
     queue_user_open(&producer, zk, 0, NULL);
     queue_user_open(&consumer, zk, 1, NULL);
-    put_text(&producer, 500, "first"); /* the marker stands: the next put writes it */
+    put_text(&producer, 500, "first"); /* the marker exists: the next put writes it */
     take_text(&consumer, "first");
     for (int round = 0; round < 2; round++) {
         hook(zk, 0, WIRE_MULTI, QUEUE_PATH, 1, FAKE_DROP_REPLY);

@@ -98,7 +98,7 @@ static void E13_equal_numbers_in_the_line_are_ordered_by_czxid(void **state)
         EVENTUALLY(items_in(zk, LINE_PATH) == (size_t)i + 1);
     }
     queue_user_open(&producer, zk, 3, NULL);
-    for (int i = 0; i < 3; i++) { /* who came first gets the first */
+    for (int i = 0; i < 3; i++) { /* the first caller gets the first item */
         put_text(&producer, 500, "a");
         EVENTUALLY(taken[i].items == 1);
         EVENTUALLY(items_in(zk, LINE_PATH) == (size_t)(2 - i));
@@ -280,7 +280,7 @@ static void E15_the_answer_to_leaving_a_barrier_is_lost(void **state)
     options.count = 1;
     candidate_connect(&link, zk, 0, "a");
     assert_int_equal(conclave_double_barrier_open(link.recipes, &options, NULL, NULL, &barrier), 0);
-    for (int i = 0; i < 2; i++) { /* the round is made anew the second time */
+    for (int i = 0; i < 2; i++) { /* the second time the round is made again */
         assert_int_equal(conclave_double_barrier_enter(barrier, PATIENCE_MS), 0);
         hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
         assert_int_equal(conclave_double_barrier_leave(barrier, PATIENCE_MS), 0);

@@ -78,7 +78,7 @@ static void E01_a_claim_whose_answer_was_lost_is_found_again(void **state)
     struct conclave_item *item = take_one(&u);
     assert_int_equal(fake_zk_hooks_left(zk), 0);
     assert_int_equal(conclave_item_attempt(item), 1);
-    EVENTUALLY(conclave_item_is_held(item)); /* proved anew */
+    EVENTUALLY(conclave_item_is_held(item)); /* proved again */
     hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_DROP_REPLY);
     ack_one(item);
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
@@ -150,7 +150,7 @@ static void E81_an_item_that_is_never_acknowledged_becomes_a_dead_letter(void **
     take_text(&u, "good");
     conclave_item_free(item);
     assert_true(fake_zk_child(zk, DEAD_PATH, 0, child));
-    assert_string_equal(child, name); /* the very same name, no longer than it was */
+    assert_string_equal(child, name); /* the same name, no longer than it was */
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);
 
     assert_int_equal(
@@ -227,7 +227,7 @@ static void E74_at_most_once_gives_nothing_twice(void **state)
     queue_user_open(&u, zk, 0, &options);
     queue_user_open(&other, zk, 1, &options);
     put_text(&u, 500, "a");
-    hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_DROP_REPLY); /* told apart by its claim */
+    hook(zk, 0, WIRE_MULTI, CLAIMS_PATH, 1, FAKE_DROP_REPLY); /* recognized by its claim */
     item = take_one(&u);
     assert_true(item_is(item, "a"));
     assert_int_equal(items_in(zk, QUEUE_PATH), 0);

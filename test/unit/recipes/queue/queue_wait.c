@@ -14,7 +14,7 @@ struct taken {
 struct happening {
     char claim[256];
     bool line; /* first the consumer loses its place in the line */
-    int then;  /* the other thing so many requests later */
+    int then;  /* the other event, this number of requests later */
     _Atomic bool happened;
 };
 
@@ -40,7 +40,7 @@ static void settle(struct fake_zk *zk)
     }
 }
 
-/* --- what happens -------------------------------------------------------------------------- */
+/* --- the events ---------------------------------------------------------------------------- */
 
 static void put_item(struct fake_zk *zk, void *ctx)
 {

@@ -92,7 +92,7 @@ static bool hold(struct side *s, bool (*held)(const void *handle), const void *h
     return whole;
 }
 
-/* --- what is held ------------------------------------------------------------------------------- */
+/* --- held items --------------------------------------------------------------------------------- */
 
 static void on_lock_lost(struct conclave_lock *lock, int why, int64_t within_ms, void *ctx)
 {
@@ -333,7 +333,7 @@ static const char *play_elector(struct side *s)
     return wrong;
 }
 
-/* --- what is handed over ------------------------------------------------------------------------- */
+/* --- handed-over items --------------------------------------------------------------------------- */
 
 static void put_one(struct side *s, struct conclave_queue *queue)
 {
@@ -585,7 +585,7 @@ static const char *play_registry(struct side *s)
     return right ? NULL : "was not registered";
 }
 
-/* --- what must be right afterwards --------------------------------------------------------------- */
+/* --- the checks afterwards ----------------------------------------------------------------------- */
 
 static const char *one_at_a_time(struct fake_zk *zk, const struct record *r)
 {

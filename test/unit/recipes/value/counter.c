@@ -143,7 +143,7 @@ static void answer_lost_and_others_went_on(struct fake_zk *zk, bool expire)
     }
     fake_zk_link(zk, 0, FAKE_UP);
     assert_int_equal(pthread_join(thread, &result), 0);
-    assert_int_equal((intptr_t)result, 2); /* what it was after a's own */
+    assert_int_equal((intptr_t)result, 2); /* its value after a's own addition */
     assert_int_equal(get(&a), 22);
     side_finish(&a);
     side_finish(&b);
@@ -372,7 +372,7 @@ static void compare_and_set_keeps_what_is_not_expected(void **state)
     assert_int_equal(conclave_counter_compare_and_set(a.counter, 6, 9, PATIENCE_MS, &value),
                      CONCLAVE_ECONFLICT);
     assert_int_equal(value, 7);
-    fake_zk_write(zk, PATH, "8"); /* somebody else, whom it has not heard of */
+    fake_zk_write(zk, PATH, "8"); /* another writer, unknown to it */
     assert_int_equal(conclave_counter_compare_and_set(a.counter, 7, 9, PATIENCE_MS, &value),
                      CONCLAVE_ECONFLICT);
     assert_int_equal(value, 8);

@@ -21,7 +21,7 @@ static int64_t deadline_ns(void)
     return now_ns() + (int64_t)DEADLINE_MS * 1000000;
 }
 
-/* Whether what was told last becomes this. */
+/* Whether the last report becomes this. */
 static bool soon(struct sweep_case *s, int64_t value)
 {
     for (int64_t end = deadline_ns(); s->seen != value && now_ns() < end;) {

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-/* What succeeds at the second attempt, whatever failed. */
+/* Calls that succeed at the second attempt, after any failure. */
 static void settled(struct starving *s, int error, const char *what)
 {
     MUST(s, error, what);
@@ -170,7 +170,7 @@ static void on_count(struct conclave_counter *counter, int64_t value, int error,
     ((struct starving *)ctx)->told = error == 0 ? (int)value : -1;
 }
 
-/* What was counted is counted once: ENOMEM of an addition says that it may have been. */
+/* An addition counts once: ENOMEM of an addition says that it may have been. */
 static int counter_scene(struct starving *s)
 {
     static const struct conclave_counter_callbacks callbacks = {on_count, NULL};
@@ -327,7 +327,7 @@ static int64_t make_holder(struct starving *s)
     fake_zk_create(s->zk, "/app/l/x-n_0000000001", "", 1);
     fake_zk_create(s->zk, "/zookeeper", "", 0);
     fake_zk_create(s->zk, "/zookeeper/fence", "", 0);
-    fake_zk_set_version(s->zk, "/zookeeper/fence", -1); /* what only such a server makes */
+    fake_zk_set_version(s->zk, "/zookeeper/fence", -1); /* only such a server makes them */
     return fake_zk_czxid(s->zk, "/app/l/x-n_0000000001");
 }
 

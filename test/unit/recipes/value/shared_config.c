@@ -19,7 +19,7 @@ struct reader {
     int64_t zxid;
     int backwards;
     int changes;
-    int stale; /* -1: never told */
+    int stale; /* -1: never reported */
     int file_error;
     int closed;
     int closed_why;
@@ -221,7 +221,7 @@ static void value_lives(struct fake_zk *zk)
     struct reader r;
     make_app(zk);
     reader_open(&r, zk, 0, false);
-    EVENTUALLY(last_is(&r, "(none)")); /* that there is none is told, too */
+    EVENTUALLY(last_is(&r, "(none)")); /* a missing state is reported, too */
     fake_zk_create(zk, PATH, "one", 0);
     EVENTUALLY(last_is(&r, "=one"));
     fake_zk_write(zk, PATH, "two");
@@ -235,7 +235,7 @@ static void value_lives(struct fake_zk *zk)
     fake_zk_cut(zk, 0);
     EVENTUALLY(reader_get(&r, &r.stale) == 1);
     EVENTUALLY(reader_get(&r, &r.stale) == 0);
-    assert_int_equal(reader_get(&r, &r.changes), 5); /* nothing new: not told again */
+    assert_int_equal(reader_get(&r, &r.changes), 5); /* nothing new: not reported again */
     reader_finish(&r);
 }
 
@@ -297,7 +297,7 @@ static void E94_of_a_burst_the_last_is_told_and_none_out_of_order(void **state)
         fake_zk_do(zk, write_hundred, NULL);
         EVENTUALLY(last_is(&r, "=099"));
         int changes = reader_get(&r, &r.changes);
-        assert_true(changes <= 20); /* told together */
+        assert_true(changes <= 20); /* reported together */
         const char *at = strstr(r.log, ", =");
         for (int before = -1; at != NULL; at = strstr(at + 1, ", =")) {
             int value = atoi(at + 3); /* NOLINT(cert-err34-c): our own digits */
@@ -322,7 +322,7 @@ static void E30_ensemble_that_lost_everything(void **state)
     make_app(zk);
     fake_zk_create(zk, PATH, "two", 0);
     EVENTUALLY(last_is(&r, "=two"));
-    r.backwards = 0; /* another ensemble counts anew */
+    r.backwards = 0; /* another ensemble counts from the start */
     reader_finish(&r);
 }
 
@@ -437,7 +437,7 @@ static void vanish(struct fake_zk *zk, void *ctx)
     fake_zk_create_locked(zk, PATH "/a", "other", 0);
 }
 
-/* A node changes its life between two of the reads that make the picture. */
+/* A node is deleted and made again between two reads of one view. */
 static void tree_that_moves_while_it_is_read(void **state)
 {
     struct fake_zk *zk = *state;

@@ -316,7 +316,7 @@ static void test_connects_again(void **state)
     send_ping(w, TIMEOUT_MS);
     run_until_answered(w, 2);
     assert_int_equal(w->answers.list[1].outcome, REDIS_PROBE_CUT);
-    assert_int_equal(w->answers.cuts, 0); /* told to the command that waited */
+    assert_int_equal(w->answers.cuts, 0); /* reported to the command that waited */
     send_ping(w, TIMEOUT_MS);
     run_until_answered(w, 3);
     assert_string_equal(w->answers.texts[2], "TWO");
@@ -470,7 +470,7 @@ static pid_t server_start(int port)
     return pid;
 }
 
-/* What a real one says, and how fast its death by signal 9 is noticed on a connection that only subscribes. */
+/* A real server's answers, and how fast its death by signal 9 is noticed on a connection that only subscribes. */
 static void test_real_server(void **state)
 {
     static const char *const SUBSCRIBE[] = {"SUBSCRIBE", "__conclave"};

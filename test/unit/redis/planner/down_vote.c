@@ -124,7 +124,7 @@ static void hall_open(struct hall *h)
     }
 }
 
-/* Manager i reports anew that node 0 is so. */
+/* Manager i reports this state of node 0 again. */
 static void say(struct hall *h, int i, enum redis_node_state state)
 {
     redis_report_make(&h->reports[i], &h->config, h->own, h->now);

@@ -59,7 +59,7 @@ static void cut_off(struct cluster *c, int server, bool cut)
     }
 }
 
-/* Whether the leader fails over when so many managers cannot reach the master. */
+/* Whether the leader fails over when this number of managers cannot reach the master. */
 static bool fails_over(enum redis_strategy strategy, int blind)
 {
     struct cluster *c = ready(3, 3);
@@ -656,7 +656,7 @@ static void a_published_master_that_is_taken_out_of_the_list_is_not_replaced(voi
     run_for(c, 10000);
     assert_int_equal(c->publications, 2);
     assert_int_equal(c->current.state, REDIS_STATE_NEEDS_OPERATOR);
-    ask(c, REDIS_REQUEST_FAILOVER, ""); /* what is asked for is answered all the same */
+    ask(c, REDIS_REQUEST_FAILOVER, ""); /* requests are answered all the same */
     run_for(c, 1000);
     assert_true(c->result_there && !c->result.ok);
     ask(c, REDIS_REQUEST_PAUSE, "");
@@ -735,7 +735,8 @@ static void a_name_that_leads_to_the_master_is_not_demoted(void **state)
     saved_masters = saved_replicas = 0;
     c->on_command = look_for_saving;
     start(&c->world, 2, 50, true);
-    c->world.servers[2].run = c->world.servers[0].run; /* what answers there is the master */
+    c->world.servers[2].run =
+        c->world.servers[0].run; /* the server that answers there is the master */
     c->world.servers[2].master = true;
     run_for(c, 10000);
     assert_true(c->world.servers[2].master);

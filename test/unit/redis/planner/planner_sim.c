@@ -181,7 +181,7 @@ static void heal(struct cluster *c)
     }
 }
 
-/* What was fenced by a method is started again. */
+/* Servers fenced by a method are started again. */
 static bool run_healed(struct cluster *c)
 {
     for (int64_t end_ms = c->world.now + HEAL_MS; c->world.now < end_ms;) {

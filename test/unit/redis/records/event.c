@@ -1,4 +1,4 @@
-/* Events as JSON, there and back; what cannot be read is refused. */
+/* Events as JSON, there and back; malformed events are refused. */
 #include "redis/records/records.h"
 
 #include <setjmp.h>

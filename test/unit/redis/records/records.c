@@ -1,4 +1,4 @@
-/* The records: what is written is read again; what is spoiled is refused, or passed over. */
+/* The records: a written record is read again; a damaged one is refused or skipped. */
 #include "redis/records/records.h"
 
 #include <setjmp.h>

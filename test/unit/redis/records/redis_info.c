@@ -65,7 +65,7 @@ static void a_master_of_7_0(void **state)
     assert_false(facts.loading);
 }
 
-/* While it synchronizes anew its data are still those of the history, at the offset that it had. */
+/* While it synchronizes again its data are still those of the history, at the offset that it had. */
 static void a_replica_whose_link_is_down(void **state)
 {
     struct redis_facts facts = read_all(replica7);
@@ -163,7 +163,7 @@ static void whose_data_are_of_a_history(void **state)
 {
     assert_true(belongs(ID_A, "", -1, 500));
     assert_true(belongs(ID_C, ID_A, 400, 500)); /* went on from it */
-    assert_true(belongs(ID_B, "", -1, 99));     /* not told of the change yet */
+    assert_true(belongs(ID_B, "", -1, 99));     /* does not know of the change yet */
     assert_false(belongs(ID_B, "", -1, 100));   /* wrote on where A had left */
     assert_true(belongs(ID_C, ID_B, 60, 70));   /* promoted before the change */
     assert_true(belongs(ID_C, ID_B, 100, 170));

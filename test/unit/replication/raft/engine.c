@@ -293,7 +293,7 @@ static void test_follower_trimmed_what_the_leader_still_probes(void **state)
     cluster_free(c);
 }
 
-/* Its disk was replaced while the leader goes on: what it had acknowledged is not there. */
+/* Its disk was replaced while the leader goes on: the acknowledged entries are gone. */
 static void test_wiped_member_is_filled_again(void **state)
 {
     struct cluster *c = cluster_start("vvv");

@@ -1,5 +1,5 @@
-/* What the engine must bear: messages that no sound member sends, and memory that runs out at any
- * place. */
+/* Faults that the engine must survive: messages that no sound member sends, and memory that runs out at
+ * any place. */
 #include "replication/disk/configuration.h"
 #include "replication/raft/engine.h"
 

@@ -41,7 +41,7 @@ struct pair {
     unsigned spoil;  /* this chunk is spoiled */
     bool cut;        /* all are */
     unsigned ready, accepted;
-    bool refuse; /* what is ready is not wanted any more */
+    bool refuse; /* the ready message is not wanted any more */
     int accepted_rv;
     size_t in_flight_max;
 };
@@ -310,7 +310,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Each message in turn is lost: what follows is asked for again, and little is sent twice. */
+/* Each message in turn is lost: the receiver asks for the rest again, and little is sent twice. */
 static void test_each_message_lost(void **state)
 {
     for (unsigned lose = 1;; lose++) {
@@ -345,7 +345,7 @@ static void test_spoiled_on_the_way(void **state)
     }
 }
 
-/* The link breaks after each message; what the receiver has is not sent again. */
+/* The link breaks after each message; received data are not sent again. */
 static void test_broken_link_is_resumed(void **state)
 {
     enum { CHUNKS = 20 };
@@ -541,7 +541,7 @@ static void test_torn_at_every_point(void **state)
     }
 }
 
-/* Each call fails once: said, and tried anew from an empty file. */
+/* Each call fails once: reported, and tried again from an empty file. */
 static void test_each_call_fails(void **state)
 {
     for (unsigned at = 1;; at++) {
@@ -621,7 +621,7 @@ static void test_trimmed_meanwhile(void **state)
     }
 }
 
-/* What nobody offered, and offers that cannot be. */
+/* Messages without an offer, and impossible offers. */
 static void test_strange_messages(void **state)
 {
     struct prng prng;
