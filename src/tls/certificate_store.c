@@ -86,7 +86,7 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
         *ret = STORE_PKCS12;
         return 0;
     }
-    if (memmem(bytes->data, bytes->len, "-----BEGIN ", 11) != NULL) {
+    if (bytes->len > 0 && memmem(bytes->data, bytes->len, "-----BEGIN ", 11) != NULL) {
         *ret = STORE_PEM;
         return 0;
     }
@@ -158,7 +158,7 @@ static int store_pem_key(const char *path, const struct buf *bytes, const char *
         return 0;
     }
     int rc;
-    if (memmem(bytes->data, bytes->len, "PRIVATE KEY-----", 16) == NULL) {
+    if (bytes->len == 0 || memmem(bytes->data, bytes->len, "PRIVATE KEY-----", 16) == NULL) {
         rc = certificate_store_fail(
             why, "%s contains no private key: name the file of the key, too", path);
     } else if (memmem(bytes->data, bytes->len, "ENCRYPTED", 9) != NULL) {
