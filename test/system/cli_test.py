@@ -451,6 +451,15 @@ def test_the_status_descriptor_is_not_for_the_command():
     assert "->" in shown and f"pipe:[{os.fstat(e.status_read).st_ino}]" not in shown, shown
 
 
+def test_the_command_keeps_its_output_as_status_descriptor():
+    """--status-fd 1 and 2 are also the output and the error output of CMD, which it keeps."""
+    for fd in ("1", "2"):
+        code, out, err = run("elect", "/status-output", "--status-fd", fd, "--", "sh", "-c", "echo out; echo err >&2")
+        status = (out.decode() if fd == "1" else err).splitlines()[-1]
+        assert code == 0 and out.startswith(b"out\n") and err.startswith("err\n"), (code, out, err)
+        assert json.loads(status)["reason"] == "exited", status
+
+
 def test_timeout():
     """E107: 75, and the child was never started."""
     first = Elect("/timeout", child=[])

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FIELD(name) offsetof(struct hold_options, name)
 
@@ -76,8 +77,9 @@ int hold_options_finish(struct hold_options *options, const struct command_usage
     options->path = operands->words[0];
     options->command = operands->command;
     int code = hold_options_check(options);
-    if (code == OPTIONS_GO_ON && options->status_fd >= 0) {
-        fcntl((int)options->status_fd, F_SETFD, FD_CLOEXEC); /* nothing that we start gets it */
+    if (code == OPTIONS_GO_ON && options->status_fd > STDERR_FILENO) {
+        /* Nothing that we start gets it; CMD needs its standard output and error, though. */
+        fcntl((int)options->status_fd, F_SETFD, FD_CLOEXEC);
     }
     return code;
 }
