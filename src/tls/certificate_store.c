@@ -86,7 +86,7 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
         *ret = STORE_PKCS12;
         return 0;
     }
-    if (bytes->len > 0 && memmem(bytes->data, bytes->len, "-----BEGIN ", 11) != NULL) {
+    if (memmem(bytes->data, bytes->len, "-----BEGIN ", 11) != NULL) {
         *ret = STORE_PEM;
         return 0;
     }
