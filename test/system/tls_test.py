@@ -592,7 +592,8 @@ def thread_seconds(server):
         with open(f"{folder}/{task}/stat", encoding="ascii") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return [seconds(task) for task in sorted(os.listdir(folder), key=int)]
+    tasks = sorted(map(int, os.listdir(folder)), key=lambda task: (task != server.process.pid, task))  # ids wrap around
+    return [seconds(task) for task in tasks]
 
 
 @case
