@@ -44,7 +44,7 @@ int tls_handshake(struct tls *t, struct slice *bytes) CONCLAVE_MUST_USE;
 int tls_read(struct tls *t, struct slice *bytes, void *room, size_t len,
              size_t *ret_len) CONCLAVE_MUST_USE;
 
-/* Encrypts all bytes into tls_out; only when tls_ready. 0, or CONCLAVE_ETLS or CONCLAVE_ENOMEM, which are final. */
+/* Encrypts all bytes into tls_out; only after tls_ready. 0, or CONCLAVE_ETLS or CONCLAVE_ENOMEM, which are final. */
 int tls_write(struct tls *t, struct slice bytes) CONCLAVE_MUST_USE;
 
 /* Puts end of stream for the peer into tls_out. */

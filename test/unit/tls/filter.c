@@ -471,14 +471,39 @@ static void test_out_bound(void **state)
     pair_finish(&p);
 }
 
+/* Rubbish after the handshake ends the connection: a later write fails, although OpenSSL is no longer ready. */
+static void test_write_after_rubbish(void **state)
+{
+    static const uint8_t rubbish[] = {23, 3, 3, 0, 32, [36] = 1};
+    for (int version = TLS_1_2; version <= TLS_1_3; version++) {
+        struct pair p;
+        pair_init(&p, context(false, "client.pem", TLS_PEER_NEED, version),
+                  context(true, "server.pem", TLS_PEER_NEED, version), "127.0.0.1");
+        pair_run(&p, 1 << 20, 4096);
+        feed(&p.client, slice_make(rubbish, sizeof rubbish), 4096);
+        feed(&p.server, slice_make(rubbish, sizeof rubbish), 4096);
+        assert_int_equal(p.client.rc, CONCLAVE_ETLS);
+        assert_int_equal(p.server.rc, CONCLAVE_ETLS);
+        assert_int_equal(tls_write(p.client.tls, slice_str("x")), CONCLAVE_ETLS);
+        assert_int_equal(tls_write(p.server.tls, slice_str("x")), CONCLAVE_ETLS);
+        pair_finish(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks),        cmocka_unit_test(test_every_boundary),
-        cmocka_unit_test(test_subject),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_revoked),       cmocka_unit_test(test_versions_apart),
-        cmocka_unit_test(test_revoked_above), cmocka_unit_test(test_rubbish),
-        cmocka_unit_test(test_changed_byte),  cmocka_unit_test(test_out_bound),
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_every_boundary),
+        cmocka_unit_test(test_subject),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_revoked),
+        cmocka_unit_test(test_versions_apart),
+        cmocka_unit_test(test_revoked_above),
+        cmocka_unit_test(test_rubbish),
+        cmocka_unit_test(test_changed_byte),
+        cmocka_unit_test(test_out_bound),
+        cmocka_unit_test(test_write_after_rubbish),
     };
     return cmocka_run_group_tests_name("tls/filter", tests, setup, teardown);
 }
