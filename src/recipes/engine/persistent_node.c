@@ -96,7 +96,6 @@ static const uint16_t member_next[] = {
 static void persistent_node_settle(struct member *m, enum member_place place)
 {
     transition_check(member_next, m->place, place);
-    assert(place != MEMBER_STANDS || m->session_id != 0);
     m->place = place;
     if (place == MEMBER_DOUBT) {
         m->synced = false;
