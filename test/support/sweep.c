@@ -1,16 +1,13 @@
 #include "support/sweep.h"
 
-enum { CASES_MAX = 128 };
-
-/* The present sweep; one at a time. */
-static const struct sweep_plan *plan_now;
+enum { CASES_MAX = 128, BESIDE_MAX = 16 };
 
 static void stop_endpoint(struct fake_zk *zk, void *ctx)
 {
     fake_zk_link_locked(zk, ((struct sweep_case *)ctx)->endpoint, FAKE_SILENT);
 }
 
-static void set_fault(struct sweep_case *s)
+void sweep_set_fault(struct sweep_case *s)
 {
     static const enum fake_action actions[FAULTS] = {
         FAKE_CUT_BEFORE, FAKE_DROP_REPLY, FAKE_EXPIRE_BEFORE, FAKE_EXPIRE_AFTER, FAKE_CALL,
@@ -22,6 +19,12 @@ static void set_fault(struct sweep_case *s)
                           .fn = stop_endpoint,
                           .ctx = s};
     fake_zk_hook(s->zk, &h);
+}
+
+void sweep_end_fault(struct sweep_case *s)
+{
+    s->reached = fake_zk_hooks_left(s->zk) == 0;
+    fake_zk_hooks_clear(s->zk);
 }
 
 /* Ends the silence when the session has ended: held messages then come too late. */
@@ -38,27 +41,30 @@ static void *heal(void *arg)
     return NULL;
 }
 
+static const char *play_with_fault(struct sweep_case *s)
+{
+    sweep_set_fault(s); /* before the thread that looks whether it was met */
+    if (pthread_create(&s->healer, NULL, heal, s) != 0) {
+        return "no thread";
+    }
+    const char *wrong = s->plan->play(s);
+    sweep_end_fault(s);
+    s->over = true;
+    (void)pthread_join(s->healer, NULL);
+    return wrong;
+}
+
+static const char *play_whole(struct sweep_case *s)
+{
+    const char *wrong = s->plan->sets_fault ? s->plan->play(s) : play_with_fault(s);
+    return wrong == NULL && s->plan->finish != NULL ? s->plan->finish(s) : wrong;
+}
+
 static void *run_case(void *arg)
 {
     struct sweep_case *s = arg;
     s->zk = fake_zk_start();
-    if (s->zk == NULL) {
-        s->wrong = "no memory or socket";
-        return NULL;
-    }
-    set_fault(s); /* before the thread that looks whether it was met */
-    if (pthread_create(&s->healer, NULL, heal, s) != 0) {
-        s->wrong = "no thread";
-        return NULL;
-    }
-    s->wrong = plan_now->play(s);
-    s->reached = fake_zk_hooks_left(s->zk) == 0;
-    fake_zk_hooks_clear(s->zk);
-    s->over = true;
-    (void)pthread_join(s->healer, NULL);
-    if (s->wrong == NULL && plan_now->finish != NULL) {
-        s->wrong = plan_now->finish(s);
-    }
+    s->wrong = s->zk == NULL ? "no memory or socket" : play_whole(s);
     if (s->wrong != NULL) {
         return NULL; /* running threads may use the server */
     }
@@ -66,12 +72,31 @@ static void *run_case(void *arg)
     while (fake_zk_ephemerals(s->zk) > 0 && now_ns() < end) {
         sleep_ms(1);
     }
-    s->wrong = fake_zk_ephemerals(s->zk) > 0 ? "a node of a session was left" : NULL;
+    const char *parent = s->plan->parent;
+    if (fake_zk_ephemerals(s->zk) > 0 ||
+        (parent != NULL && fake_zk_child_count(s->zk, parent) > 0)) {
+        s->wrong = "a node was left";
+    }
     fake_zk_stop(s->zk);
     return NULL;
 }
 
-void sweep_run(const struct sweep_plan *plan, enum fault fault)
+void sweep_beside(void *(*run)(void *), void *cases, size_t size, size_t count, size_t beside)
+{
+    pthread_t threads[BESIDE_MAX];
+    assert_true(beside <= BESIDE_MAX);
+    for (size_t from = 0; from < count; from += beside) {
+        for (size_t i = from; i < from + beside && i < count; i++) {
+            assert_int_equal(
+                pthread_create(&threads[i - from], NULL, run, (char *)cases + i * size), 0);
+        }
+        for (size_t i = from; i < from + beside && i < count; i++) {
+            assert_int_equal(pthread_join(threads[i - from], NULL), 0);
+        }
+    }
+}
+
+static void sweep(const struct sweep_plan *plan, enum fault fault)
 {
     static struct sweep_case cases[CASES_MAX];
     size_t count = (size_t)(plan->steps * plan->scenes * plan->endpoints);
@@ -79,22 +104,15 @@ void sweep_run(const struct sweep_plan *plan, enum fault fault)
     int wrong = 0;
     assert_true(count <= CASES_MAX);
     memset(cases, 0, sizeof cases);
-    plan_now = plan;
     for (size_t i = 0; i < count; i++) {
         int n = (int)i;
+        cases[i].plan = plan;
         cases[i].fault = fault;
         cases[i].endpoint = n % plan->endpoints;
         cases[i].scene = plan->first_scene + n / plan->endpoints % plan->scenes;
         cases[i].step = 1 + n / plan->endpoints / plan->scenes;
     }
-    for (size_t from = 0; from < count; from += plan->beside) {
-        for (size_t i = from; i < from + plan->beside && i < count; i++) {
-            assert_int_equal(pthread_create(&cases[i].thread, NULL, run_case, &cases[i]), 0);
-        }
-        for (size_t i = from; i < from + plan->beside && i < count; i++) {
-            assert_int_equal(pthread_join(cases[i].thread, NULL), 0);
-        }
-    }
+    sweep_beside(run_case, cases, sizeof cases[0], count, plan->beside);
     for (size_t i = 0; i < count; i++) {
         reached += cases[i].reached ? 1 : 0;
         if (cases[i].wrong != NULL) {
@@ -106,4 +124,29 @@ void sweep_run(const struct sweep_plan *plan, enum fault fault)
     print_message("%d of %zu faults were met\n", reached, count);
     assert_int_equal(wrong, 0);
     assert_true(reached >= plan->least);
+}
+
+void link_cut_before_every_request(void **state)
+{
+    sweep(*state, FAULT_CUT);
+}
+
+void answer_lost_of_every_request(void **state)
+{
+    sweep(*state, FAULT_LOSE);
+}
+
+void session_killed_before_every_request(void **state)
+{
+    sweep(*state, FAULT_EXPIRE);
+}
+
+void session_killed_after_every_request(void **state)
+{
+    sweep(*state, FAULT_EXPIRED);
+}
+
+void silence_from_every_request_on(void **state)
+{
+    sweep(*state, FAULT_STOP);
 }

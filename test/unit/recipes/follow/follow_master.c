@@ -143,6 +143,14 @@ static void publish(struct fake_zk *zk, const char *word, int epoch, const char 
     }
 }
 
+/* Opens it on a record whose master is a:1, and waits until it has read it. */
+static void follower_open_at_a(struct follower *f, struct fake_zk *zk, int64_t stale_ms)
+{
+    publish(zk, "ok", 1, "a:1");
+    follower_open(f, zk, stale_ms);
+    EVENTUALLY(last_is(f, "OK 1 a:1"));
+}
+
 /* --- the reports ---------------------------------------------------------------------- */
 
 static void a_fail_over_is_followed(struct fake_zk *zk)
@@ -188,9 +196,7 @@ static void a_malformed_record_ends_writing_until_it_is_mended(void **state)
     struct fake_zk *zk = *state;
     struct follower f;
     make_root(zk);
-    publish(zk, "ok", 1, "a:1");
-    follower_open(&f, zk, QUIET_MS);
-    EVENTUALLY(last_is(&f, "OK 1 a:1"));
+    follower_open_at_a(&f, zk, QUIET_MS);
     fake_zk_write(zk, CURRENT, "{\"epoch\":1,\"state\":\"ok\",\"master\":");
     EVENTUALLY(last_is(&f, "UNREADABLE 0 -"));
     assert_int_equal(MAY(&f, 1), CONCLAVE_EFENCED);
@@ -238,9 +244,7 @@ static void E121_a_change_missed_without_a_link_is_read_on_reconnect(void **stat
         if (old == 0) {
             make_root(zk);
         }
-        publish(zk, "ok", 1, "a:1");
-        follower_open(&f, zk, STALE_MS);
-        EVENTUALLY(last_is(&f, "OK 1 a:1"));
+        follower_open_at_a(&f, zk, STALE_MS);
         assert_int_equal(MAY(&f, 1), 0);
         fake_zk_link(zk, 0, FAKE_REFUSE);
         publish(zk, "ok", 2, "b:1");
@@ -260,9 +264,7 @@ static void a_server_that_lags_is_brought_up_to_date_first(void **state)
     struct fake_zk *zk = *state;
     struct follower f;
     make_root(zk);
-    publish(zk, "ok", 1, "a:1");
-    follower_open(&f, zk, QUIET_MS);
-    EVENTUALLY(last_is(&f, "OK 1 a:1"));
+    follower_open_at_a(&f, zk, QUIET_MS);
     fake_zk_link(zk, 0, FAKE_REFUSE);
     fake_zk_freeze(zk, 0);
     publish(zk, "ok", 2, "b:1");
@@ -277,9 +279,7 @@ static void silence_ends_writing_within_the_limit(void **state)
     struct fake_zk *zk = *state;
     struct follower f;
     make_root(zk);
-    publish(zk, "ok", 1, "a:1");
-    follower_open(&f, zk, STALE_MS);
-    EVENTUALLY(last_is(&f, "OK 1 a:1"));
+    follower_open_at_a(&f, zk, STALE_MS);
     for (int round = 0; round < 3; round++) {
         EVENTUALLY(MAY(&f, 1) == 0);
         STAYS(MAY(&f, 1) == 0, STALE_MS + STALE_MS / 2); /* proofs go on */
@@ -301,9 +301,7 @@ static void a_link_that_is_back_in_time_is_not_noticed(void **state)
     struct fake_zk *zk = *state;
     struct follower f;
     make_root(zk);
-    publish(zk, "ok", 1, "a:1");
-    follower_open(&f, zk, 4000);
-    EVENTUALLY(last_is(&f, "OK 1 a:1"));
+    follower_open_at_a(&f, zk, 4000);
     fake_zk_cut(zk, 0);
     STAYS(MAY(&f, 1) == 0, 500);
     assert_true(log_is(&f, "OK 1 a:1"));
@@ -315,9 +313,7 @@ static void a_session_that_expires_is_followed_by_another(void **state)
     struct fake_zk *zk = *state;
     struct follower f;
     make_root(zk);
-    publish(zk, "ok", 1, "a:1");
-    follower_open(&f, zk, STALE_MS);
-    EVENTUALLY(last_is(&f, "OK 1 a:1"));
+    follower_open_at_a(&f, zk, STALE_MS);
     fake_zk_expire(zk, 0);
     publish(zk, "ok", 2, "b:1");
     EVENTUALLY(MAY(&f, 2) == 0);

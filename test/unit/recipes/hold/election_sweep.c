@@ -1,15 +1,14 @@
 /*
- * Two candidates and a hand-over, with one fault at every single request (support/fault_sweep.h). Whatever the fault: no
+ * Two candidates and a hand-over, with one fault at every single request (support/sweep.h). Whatever the fault: no
  * node is left, no two lead at once, there is a leader in the end, callbacks alternate, and none comes after on_closed.
  */
-#include "support/candidate.h"
-#include "support/fault_sweep.h"
+#include "support/sweep.h"
 
 enum { STEPS = 18 };
 
 /* An election of which one case is played. */
 struct play {
-    struct fault_case *s;
+    struct sweep_case *s;
     struct candidate all[2];
     bool silence_ended;
 };
@@ -36,7 +35,7 @@ static bool start(struct play *p, int endpoint, const char *name)
  * met at any time, so this is asked for in every wait. */
 static void end_silence(struct play *p)
 {
-    struct fault_case *s = p->s;
+    struct sweep_case *s = p->s;
     if (s->fault == FAULT_STOP && !p->silence_ended && fake_zk_hooks_left(s->zk) == 0) {
         p->silence_ended = true;
         sleep_ms(SESSION_MS + 100);
@@ -100,7 +99,7 @@ static const char *scenario(struct play *p)
 {
     struct candidate *a = &p->all[0];
     struct candidate *b = &p->all[1];
-    fault_set(p->s);
+    sweep_set_fault(p->s);
     if (!start(p, 0, "a")) {
         return "could not start";
     }
@@ -119,11 +118,11 @@ static const char *scenario(struct play *p)
     if (!close_candidate(p, a) || !close_candidate(p, b)) {
         return "did not close";
     }
-    fault_end(p->s);
+    sweep_end_fault(p->s);
     return check(p->all, !fault_is_forced(p->s));
 }
 
-static const char *hand_over(struct fault_case *s)
+static const char *hand_over(struct sweep_case *s)
 {
     struct play *p = calloc(1, sizeof *p);
     if (p == NULL) {
@@ -140,8 +139,18 @@ static const char *hand_over(struct fault_case *s)
 int main(void)
 {
     /* All of the first one's requests are met, some of the second's. */
-    static struct fault_sweep sweep = {
-        .scene = hand_over, .steps = STEPS, .at_least = STEPS, .parent = ELECTION_PATH};
-    const struct CMUnitTest tests[] = {FAULT_TESTS(&sweep)};
+    static const char *const names[] = {"election"};
+    static struct sweep_plan plan = {
+        .names = names,
+        .scenes = 1,
+        .endpoints = 2,
+        .steps = STEPS,
+        .beside = 16,
+        .least = STEPS,
+        .parent = ELECTION_PATH,
+        .sets_fault = true,
+        .play = hand_over,
+    };
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plan)};
     return RUN_TESTS(tests);
 }

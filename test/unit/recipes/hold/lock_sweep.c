@@ -1,10 +1,10 @@
 /*
- * Two contenders and a hand-over, with one fault at every single request (support/fault_sweep.h); for a mutex, for a
+ * Two contenders and a hand-over, with one fault at every single request (support/sweep.h); for a mutex, for a
  * writer that downgrades before a writer, and for a semaphore with one that waits. Whatever the fault: no node is left,
  * no two hold it at once, everybody gets it in the end, and no callback comes after on_closed.
  */
-#include "support/fault_sweep.h"
 #include "support/locker.h"
+#include "support/sweep.h"
 
 #include <conclave/semaphore.h>
 
@@ -27,7 +27,7 @@ struct actor {
 
 /* One case. */
 struct play {
-    struct fault_case *s;
+    struct sweep_case *s;
     struct actor actors[2];
     /* Of the grants, by the clock of the test: the end is when it was let go, or when it was seen
      * that the lease is over. */
@@ -41,7 +41,7 @@ struct play {
 
 static bool is_recipe(const struct play *p, enum recipe recipe)
 {
-    return p->s->sweep->variant == (int)recipe;
+    return p->s->scene == (int)recipe;
 }
 
 static void on_lost(struct conclave_lock *lock, int why, int64_t within, void *ctx)
@@ -211,14 +211,14 @@ static const char *check(const struct play *p)
 
 static const char *scenario(struct play *p)
 {
-    struct fault_case *s = p->s;
+    struct sweep_case *s = p->s;
     const char *wrong = NULL;
     for (int i = 0; i < 2; i++) {
         if (!actor_open(&p->actors[i], p, i)) {
             return "no actor";
         }
     }
-    fault_set(s);
+    sweep_set_fault(s);
     for (int i = 0; i < 2; i++) {
         if (pthread_create(&p->actors[i].thread, NULL, act, &p->actors[i]) != 0) {
             return "no thread";
@@ -228,7 +228,7 @@ static const char *scenario(struct play *p)
         (void)pthread_join(p->actors[i].thread, NULL);
         wrong = wrong == NULL ? p->actors[i].wrong : wrong;
     }
-    fault_end(s);
+    sweep_end_fault(s);
     fake_zk_link(s->zk, s->endpoint, FAKE_UP);
     for (int i = 0; i < 2; i++) {
         const char *end = actor_close(&p->actors[i]);
@@ -237,7 +237,7 @@ static const char *scenario(struct play *p)
     return wrong == NULL ? check(p) : wrong;
 }
 
-static const char *turns(struct fault_case *s)
+static const char *turns(struct sweep_case *s)
 {
     struct play *p = calloc(1, sizeof *p);
     if (p == NULL) {
@@ -254,12 +254,23 @@ static const char *turns(struct fault_case *s)
 
 int main(void)
 {
-    static struct fault_sweep sweeps[RECIPES];
+    static const char *const names[RECIPES] = {"mutex", "downgrade", "semaphore"};
+    static struct sweep_plan plans[RECIPES];
     for (int i = 0; i < RECIPES; i++) {
-        sweeps[i] = (struct fault_sweep){
-            .scene = turns, .variant = i, .steps = STEPS, .at_least = 10, .parent = LOCK_PATH};
+        plans[i] = (struct sweep_plan){
+            .names = names,
+            .first_scene = i,
+            .scenes = 1,
+            .endpoints = 2,
+            .steps = STEPS,
+            .beside = 16,
+            .least = 10,
+            .parent = LOCK_PATH,
+            .sets_fault = true,
+            .play = turns,
+        };
     }
-    const struct CMUnitTest tests[] = {FAULT_TESTS(&sweeps[MUTEX]), FAULT_TESTS(&sweeps[DOWNGRADE]),
-                                       FAULT_TESTS(&sweeps[SEMAPHORE])};
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plans[MUTEX]), SWEEP_TESTS(&plans[DOWNGRADE]),
+                                       SWEEP_TESTS(&plans[SEMAPHORE])};
     return RUN_TESTS(tests);
 }

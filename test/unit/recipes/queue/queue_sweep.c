@@ -191,53 +191,22 @@ static const char *play(struct sweep_case *s)
     return s->scene == 0 ? queue_scenario(s) : barrier_scenario(s);
 }
 
-static void sweep(bool barrier, enum fault fault)
-{
-    static const char *const names[] = {"queue", "barrier"};
-    struct sweep_plan plan = {
-        .names = names,
-        .first_scene = barrier ? 1 : 0,
-        .scenes = 1,
-        .endpoints = 2,
-        .steps = STEPS,
-        .beside = 16,
-        .least = barrier ? STEPS : 12,
-        .play = play,
-    };
-    sweep_run(&plan, fault);
-}
-
-#define SWEEP(name, barrier, fault)                                                                \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        sweep(barrier, fault);                                                                     \
-    }
-
-SWEEP(queue_link_cut_before_every_request, false, FAULT_CUT)
-SWEEP(queue_answer_lost_of_every_request, false, FAULT_LOSE)
-SWEEP(queue_session_killed_before_every_request, false, FAULT_EXPIRE)
-SWEEP(queue_session_killed_after_every_request, false, FAULT_EXPIRED)
-SWEEP(queue_silence_from_every_request_on, false, FAULT_STOP)
-SWEEP(barrier_link_cut_before_every_request, true, FAULT_CUT)
-SWEEP(barrier_answer_lost_of_every_request, true, FAULT_LOSE)
-SWEEP(barrier_session_killed_before_every_request, true, FAULT_EXPIRE)
-SWEEP(barrier_session_killed_after_every_request, true, FAULT_EXPIRED)
-SWEEP(barrier_silence_from_every_request_on, true, FAULT_STOP)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queue_link_cut_before_every_request),
-        cmocka_unit_test(queue_answer_lost_of_every_request),
-        cmocka_unit_test(queue_session_killed_before_every_request),
-        cmocka_unit_test(queue_session_killed_after_every_request),
-        cmocka_unit_test(queue_silence_from_every_request_on),
-        cmocka_unit_test(barrier_link_cut_before_every_request),
-        cmocka_unit_test(barrier_answer_lost_of_every_request),
-        cmocka_unit_test(barrier_session_killed_before_every_request),
-        cmocka_unit_test(barrier_session_killed_after_every_request),
-        cmocka_unit_test(barrier_silence_from_every_request_on),
-    };
+    static const char *const names[] = {"queue", "barrier"};
+    static struct sweep_plan plans[2];
+    for (int i = 0; i < 2; i++) {
+        plans[i] = (struct sweep_plan){
+            .names = names,
+            .first_scene = i,
+            .scenes = 1,
+            .endpoints = 2,
+            .steps = STEPS,
+            .beside = 16,
+            .least = i == 0 ? 12 : STEPS,
+            .play = play,
+        };
+    }
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plans[0]), SWEEP_TESTS(&plans[1])};
     return RUN_TESTS(tests);
 }

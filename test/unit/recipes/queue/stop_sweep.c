@@ -8,7 +8,7 @@
  * The process is this program, started again; what it did is written to memory that both share. Times
  * are those of one clock of the machine.
  */
-#include "support/candidate.h"
+#include "support/sweep.h"
 
 #include <conclave/barrier.h>
 #include <conclave/config.h>
@@ -686,7 +686,6 @@ static void note_wrong(struct side *s, const char *wrong)
 /* --- one case ------------------------------------------------------------------------------------- */
 
 struct stop_case {
-    pthread_t thread;
     pthread_t waker;
     const struct scene *scene;
     int step;
@@ -815,14 +814,7 @@ static void sweep(size_t first, size_t end)
             cases[count++].step = step;
         }
     }
-    for (size_t from = 0; from < count; from += BESIDE) {
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_create(&cases[i].thread, NULL, run_case, &cases[i]), 0);
-        }
-        for (size_t i = from; i < from + BESIDE && i < count; i++) {
-            assert_int_equal(pthread_join(cases[i].thread, NULL), 0);
-        }
-    }
+    sweep_beside(run_case, cases, sizeof cases[0], count, BESIDE);
     for (size_t i = 0; i < count; i++) {
         reached += cases[i].reached ? 1 : 0;
         if (cases[i].wrong[0] != '\0') {

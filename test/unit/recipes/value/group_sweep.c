@@ -258,10 +258,10 @@ static const char *finish(struct sweep_case *s)
     return s->after_end == 0 && s->closed == 1 ? NULL : "a callback came after the end";
 }
 
-static void sweep(enum fault fault)
+int main(void)
 {
     static const char *const names[SCENES] = {"group", "config", "counter", "registry"};
-    static const struct sweep_plan plan = {
+    static struct sweep_plan plan = {
         .names = names,
         .scenes = SCENES,
         .endpoints = 1,
@@ -271,42 +271,6 @@ static void sweep(enum fault fault)
         .play = play,
         .finish = finish,
     };
-    sweep_run(&plan, fault);
-}
-
-static void link_cut_before_every_request(void **state)
-{
-    sweep(FAULT_CUT);
-}
-
-static void answer_lost_of_every_request(void **state)
-{
-    sweep(FAULT_LOSE);
-}
-
-static void session_killed_before_every_request(void **state)
-{
-    sweep(FAULT_EXPIRE);
-}
-
-static void session_killed_after_every_request(void **state)
-{
-    sweep(FAULT_EXPIRED);
-}
-
-static void silence_from_every_request_on(void **state)
-{
-    sweep(FAULT_STOP);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(link_cut_before_every_request),
-        cmocka_unit_test(answer_lost_of_every_request),
-        cmocka_unit_test(session_killed_before_every_request),
-        cmocka_unit_test(session_killed_after_every_request),
-        cmocka_unit_test(silence_from_every_request_on),
-    };
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plan)};
     return RUN_TESTS(tests);
 }
