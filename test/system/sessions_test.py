@@ -2,11 +2,13 @@
 
 Promise: an ephemeral is there for the session timeout after the last answer that its client got, also when the client
 disconnects right after it, when its server is killed, stands still or is cut off in either direction, and when the
-leader changes at the same moment; without such a fault it is gone half a second after the timeout, with one it is
-gone in the end, also when its server is killed and started again all the time.
+leader changes at the same moment; without such a fault it is gone half a second after the timeout, plus the time for which
+the machine gave the servers nothing, with one it is gone in the end, also when its server is killed and started again all the
+time.
 How: many sessions, each with an ephemeral, ping at random; each notes when it sent the last ping that was answered, which
 is before the answer was sent, so no delay of the test itself can make a session look as if it had ended early. An observer
-at the leader notes when each ephemeral is gone.
+at the leader notes when each ephemeral is gone. Writes through each member, all the time, show how long a member that is not
+harmed takes at most on this machine.
 Limits: the cases that cut are skipped, with the reason, without network namespaces and tun devices.
 
 usage: sessions_test.py [--sessions N] [--rounds N] [--ensembles N] [CASE...]
@@ -32,6 +34,7 @@ from split_net import SplitEnsemble, enter_own_network  # noqa: E402
 
 TICK_MS = 1000
 LATE_S = 0.5         # beyond the timeout, without faults
+CONTACT_S = 2.0      # a server without its leader for as long drops its clients
 DRIFT = 0.002        # two clocks of one machine
 FAULT_LATE_S = 20.0  # "in the end": one tick more, new leaders, and other suites on the same cores
 AT_ONCE = 40         # sessions that are open at a time
@@ -46,6 +49,7 @@ class Sitter:
         self.link = zk.Connection(member.address, timeout_ms, patience_s=10)
         self.timeout_s = self.link.timeout_ms / 1000
         self.asked = self.answered = time.monotonic()
+        self.broken = None  # why the connection ended before this left it
         err, _ = self.call(zk.create(path, flags=zk.EPHEMERAL))
         if err != 0:
             raise AssertionError(f"create {path}: error {err}")
@@ -64,9 +68,51 @@ class Sitter:
             while time.monotonic() < end:
                 time.sleep(random.uniform(*gaps))
                 self.call(zk.ping())
-        except (OSError, zk.Closed):
-            pass
+        except (OSError, zk.Closed) as error:
+            self.broken = repr(error)
+            self.answered = time.monotonic()  # the server may have got the last ping
         self.link.drop()
+
+
+class Stalls:
+    """The longest time that a write through each member took, from one answer to the next."""
+
+    def __init__(self, members, path):
+        self.path = path
+        self.longest_s = [0.0] * len(members)
+        self.ending = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(place, member), daemon=True)
+                        for place, member in enumerate(members)]
+
+    def _run(self, place, member):
+        link, last = None, time.monotonic()
+        while not self.ending.wait(0.05):
+            begun = time.monotonic() if link is not None else last
+            try:
+                if link is None:
+                    link = zk.Connection(member.address, 30000, patience_s=10)
+                link.call(zk.set_data(self.path, b""))
+            except (OSError, zk.Closed):
+                link = None
+                continue
+            last = time.monotonic()
+            self.longest_s[place] = max(self.longest_s[place], last - begun)
+        if link is not None:
+            link.drop()
+
+    def total_s(self):
+        """What they can add to the end of a session: its server's report, the leader, and the quorum may each be late."""
+        return sum(self.longest_s)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        for thread in self.threads:
+            thread.join()
 
 
 class Observer:
@@ -121,25 +167,29 @@ def make_node(ensemble, path):
         assert err == 0, f"create {path}: error {err}"
 
 
-def judge(observer, sitters, late_s):
+def judge(observer, sitters, late_s, stalls=None):
     """Waits until all ephemeral nodes are gone; fails if one went too early or too late. Returns how late the last one was."""
     end = max(sitter.answered + sitter.timeout_s for sitter in sitters) + late_s + 5
     while len(observer.gone.keys() & {s.path for s in sitters}) < len(sitters) and time.monotonic() < end:
         time.sleep(0.05)
     wrong, worst = [], 0.0
+    stalled_s = observer.gaps + (stalls.total_s() if stalls else 0.0)
     for sitter in sitters:
         gone = observer.gone.get(sitter.path)
         if gone is None:
             wrong.append(f"{sitter.path} is still there")
             continue
+        if stalls and sitter.broken and stalled_s < CONTACT_S:
+            wrong.append(f"{sitter.path}: its connection ended, without a fault, by {sitter.broken}")
         lived = gone - sitter.asked
         over = gone - sitter.answered - sitter.timeout_s
         worst = max(worst, over)
         if lived < sitter.timeout_s * (1 - DRIFT):
             wrong.append(f"{sitter.path} ended {lived:.3f} s after its client had asked for something that was answered; "
                          f"its timeout is {sitter.timeout_s:.3f} s")
-        elif over > late_s + observer.gaps:
-            wrong.append(f"{sitter.path} was there {over:.3f} s after its timeout of {sitter.timeout_s:.3f} s")
+        elif over > late_s + stalled_s:
+            wrong.append(f"{sitter.path} was there {over:.3f} s after its timeout of {sitter.timeout_s:.3f} s; "
+                         f"the machine accounts for {stalled_s:.3f} s")
     assert not wrong, f"{len(wrong)} of {len(sitters)} sessions: " + "; ".join(wrong[:8])
     return worst
 
@@ -194,15 +244,16 @@ class Suite:
                 sitter.sit(random.uniform(0, 2.5), gaps=(0.3, 1.2))
                 with lock:
                     done.append(sitter)
-        with Observer(self.ensemble, parent) as observer:
+        with Observer(self.ensemble, parent) as observer, Stalls(self.ensemble.members, parent) as stalls:
             threads = [threading.Thread(target=work) for _ in range(AT_ONCE)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
             assert len(done) == self.options.sessions, f"only {len(done)} sessions could be opened"
-            worst = judge(observer, done, LATE_S)
-        return f"{len(done)} sessions, the last one {worst:.2f} s after its timeout"
+            worst = judge(observer, done, LATE_S, stalls)
+        return f"{len(done)} sessions, the last one {worst:.2f} s after its timeout; writes took at most " \
+               f"{max(stalls.longest_s):.2f} s"
 
     def rounds(self, name, harm, mend):
         """Sessions of one follower, to which something happens while they ping."""
