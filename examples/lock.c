@@ -8,6 +8,7 @@
  * What a real program must do is here: wait with a time limit, let the write go through only with
  * the lock (a transaction that checks it), look at what the release says.
  */
+#include <conclave/easy.h>
 #include <conclave/lock.h>
 
 #include <inttypes.h>
@@ -30,20 +31,13 @@ static int number_get(struct conclave_client *client, const char *path, long lon
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     struct conclave_reply *reply = NULL;
-    char text[32] = "";
     op.linearizable = true; /* what the holder before us wrote, whichever server we are at */
     int error = conclave_call(client, &op, &reply);
-    if (error == CONCLAVE_NO_NODE) {
-        op = conclave_op_create(path, "0", 1, CONCLAVE_PERSISTENT);
-        conclave_reply_free(reply);
-        reply = NULL;
-        error = conclave_call(client, &op, &reply);
-    } else if (error == 0 && reply->data_len < sizeof text) {
-        memcpy(text, reply->data, reply->data_len);
-    }
-    *ret = strtoll(text, NULL, 10);
+    *ret = error == 0 && reply->data != NULL ? strtoll(reply->data, NULL, 10) : 0;
     conclave_reply_free(reply);
-    return error;
+    return error == CONCLAVE_NO_NODE
+               ? conclave_create(client, path, "0", 1, CONCLAVE_PERSISTENT, NULL)
+               : error;
 }
 
 /* One addition. Without the lock nothing is written: the transaction checks its node. */

@@ -200,7 +200,7 @@ struct conclave_reply {
     int error;        /* 0, or why not; of a multi: the first part's error that counts */
     int64_t zxid;     /* of the change, or of the state that was read; 0 when not answered */
     const char *path; /* CREATE: the name made, sequence number included; SYNC */
-    const void *data; /* GET; NULL for the null value */
+    const void *data; /* GET; a NUL follows that does not count; NULL for the null value */
     size_t data_len;
     bool has_stat; /* stat is filled (not by a create without create2, nor in a MULTI_READ's
                       GET_CHILDREN) */

@@ -259,6 +259,19 @@ def lock(bench):
     assert int(bench.conclave("get", "/example-number")) == max(added)
 
 
+def nodes(bench):
+    """A setting is stored, replaced and shown; a table without settings shows nothing."""
+    def run(*words):
+        program = bench.start("nodes", *words)
+        program.end(number=0)
+        return program.text()
+
+    assert run("/example-settings") == ""
+    assert run("/example-settings", "colour", "red") == "colour is red, version 0\n"
+    assert run("/example-settings", "colour", "blue") == "colour is blue, version 1\n"
+    assert run("/example-settings") == "colour is blue\n"
+
+
 def semaphore(bench):
     """Two of three work; one is stopped, and the third has its place."""
     programs = [bench.start("semaphore", "/example/semaphore", "2", name) for name in ("alice", "bob")]
