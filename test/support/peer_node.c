@@ -3,13 +3,16 @@
 #include "base/clock.h"
 #include "base/endian.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -67,8 +70,24 @@ void node_init(struct replica *n, uint64_t id)
     signal(SIGPIPE, SIG_IGN);
     assert_int_equal(uv_loop_init(&n->loop), 0);
     n->id = id;
+    n->reservation = -1;
     n->address = (struct net_address){.host = "127.0.0.1"};
     n->options = (struct peer_options){.identity = {.id = id}, .silence_ms = 400};
+}
+
+/* Takes a port that no other process gets while this node is stopped: a socket that is bound, and does not listen, lets
+ * only a socket with SO_REUSEADDR that asks for this very port in. */
+static void reserve_port(struct replica *n)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof sa;
+    n->reservation = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(n->reservation >= 0);
+    assert_int_equal(setsockopt(n->reservation, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)),
+                     0);
+    assert_int_equal(bind(n->reservation, (struct sockaddr *)&sa, len), 0);
+    assert_int_equal(getsockname(n->reservation, (struct sockaddr *)&sa, &len), 0);
+    n->address.port = ntohs(sa.sin_port);
 }
 
 void node_start(struct replica *n)
@@ -76,6 +95,9 @@ void node_start(struct replica *n)
     const struct peer_callbacks callbacks = {
         .ctx = n, .link = on_link, .hello = on_hello, .message = on_message, .refused = on_refused};
     char *text = NULL;
+    if (n->reservation < 0) {
+        reserve_port(n);
+    }
     n->options.listen = &n->address;
     n->options.n_listen = 1;
     uv_update_time(&n->loop);
@@ -110,6 +132,9 @@ void node_stop(struct replica *n)
 void node_finish(struct replica *n)
 {
     node_stop(n);
+    if (n->reservation >= 0) {
+        close(n->reservation);
+    }
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
 }

@@ -15,7 +15,8 @@ struct replica {
     uv_loop_t loop;
     struct peers *peers;
     struct peer_options options;
-    struct net_address address; /* its listening address; node_stop keeps the port */
+    struct net_address address; /* its listening address */
+    int reservation; /* a socket that keeps the port while the node is stopped; -1: none yet */
     uint64_t id;
     int links[NODE_PEERS];    /* by id: up 1, down 0 */
     unsigned ups[NODE_PEERS]; /* how often each came up */

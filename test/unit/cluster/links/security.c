@@ -259,6 +259,16 @@ static void hosts_count_only_when_asked_for(void **state)
     expect_linked();
 }
 
+static bool one_has_refused(void *ctx)
+{
+    return one.refusals > 0;
+}
+
+static bool one_knows_two(void *ctx)
+{
+    return one.hellos[2] > 0;
+}
+
 /* A newcomer is known by no address but the one that it names itself. */
 static void newcomer_must_be_whom_it_names(void **state)
 {
@@ -268,14 +278,14 @@ static void newcomer_must_be_whom_it_names(void **state)
     node_start(&one);
     node_start(&two);
     assert_int_equal(peers_set_members(two.peers, &to_one, 1), 0);
-    nodes_run(pair, 2, 300, NULL, NULL);
+    assert_true(nodes_run(pair, 2, 5000, one_has_refused, NULL));
     assert_int_equal(one.hellos[2], 0);
     assert_non_null(strstr(one.refused, "not for the host"));
     node_stop(&two);
     two.options.host = "other.example";
     node_start(&two);
     assert_int_equal(peers_set_members(two.peers, &to_one, 1), 0);
-    nodes_run(pair, 2, 300, NULL, NULL);
+    assert_true(nodes_run(pair, 2, 5000, one_knows_two, NULL));
     assert_int_equal(one.hellos[2], 1);
 }
 
