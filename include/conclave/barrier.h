@@ -36,10 +36,7 @@ struct conclave_barrier_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_BARRIER_OPTIONS_INIT                                                              \
-    {                                                                                              \
-        .size = sizeof(struct conclave_barrier_options)                                            \
-    }
+#define CONCLAVE_BARRIER_OPTIONS_INIT CONCLAVE_INIT(conclave_barrier_options)
 
 /* Sends nothing yet. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_barrier_open(struct conclave_recipes *recipes,
@@ -108,10 +105,7 @@ struct conclave_double_barrier_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT                                                       \
-    {                                                                                              \
-        .size = sizeof(struct conclave_double_barrier_options)                                     \
-    }
+#define CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT CONCLAVE_INIT(conclave_double_barrier_options)
 
 /* Sends nothing yet. 0, CONCLAVE_EINVAL (path, round, count), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int

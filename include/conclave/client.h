@@ -76,10 +76,7 @@ struct conclave_tls_options {
     char *error; /* receives a text if a file is not usable; may be NULL */
     size_t error_len;
 };
-#define CONCLAVE_TLS_OPTIONS_INIT                                                                  \
-    {                                                                                              \
-        .size = sizeof(struct conclave_tls_options)                                                \
-    }
+#define CONCLAVE_TLS_OPTIONS_INIT CONCLAVE_INIT(conclave_tls_options)
 
 /* Login by SASL, before anything else on every connection; the id is of the scheme "sasl" in ACLs.
  * Begin with CONCLAVE_SASL_OPTIONS_INIT, then set what differs.
@@ -105,10 +102,7 @@ struct conclave_sasl_options {
     char *error; /* receives a text if these options are not usable; may be NULL */
     size_t error_len;
 };
-#define CONCLAVE_SASL_OPTIONS_INIT                                                                 \
-    {                                                                                              \
-        .size = sizeof(struct conclave_sasl_options)                                               \
-    }
+#define CONCLAVE_SASL_OPTIONS_INIT CONCLAVE_INIT(conclave_sasl_options)
 
 /* Begin with CONCLAVE_CLIENT_OPTIONS_INIT, then set what differs. */
 struct conclave_client_options {
@@ -152,10 +146,10 @@ struct conclave_client_options {
     size_t acl_count;
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
-    {                                                                                              \
-        .size = sizeof(struct conclave_client_options), .session_timeout_ms = 10000,               \
-        .request_timeout_ms = CONCLAVE_FOREVER, .new_session = true                                \
-    }
+    CONCLAVE_INIT_WITH(conclave_client_options,                                                    \
+                       CONCLAVE_SET(session_timeout_ms, 10000)                                     \
+                           CONCLAVE_SET(request_timeout_ms, CONCLAVE_FOREVER)                      \
+                               CONCLAVE_SET(new_session, true))
 
 /* Creates a client; it sends nothing before it is started or dispatched. 0, CONCLAVE_EINVAL
  * (malformed server list, chroot, ACL or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors),

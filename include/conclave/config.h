@@ -80,9 +80,7 @@ struct conclave_config_options {
     size_t acl_count;
 };
 #define CONCLAVE_CONFIG_OPTIONS_INIT                                                               \
-    {                                                                                              \
-        .size = sizeof(struct conclave_config_options), .cache_wait_ms = 1000                      \
-    }
+    CONCLAVE_INIT_WITH(conclave_config_options, CONCLAVE_SET(cache_wait_ms, 1000))
 
 /* Watches a configuration. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK.
  * Files are read and written in the callbacks' thread. */
@@ -162,10 +160,7 @@ struct conclave_config_acks_options {
     int64_t zxid;           /* the put's mzxid, for which the call waits */
     size_t at_least;        /* minimum number of acks */
 };
-#define CONCLAVE_CONFIG_ACKS_OPTIONS_INIT                                                          \
-    {                                                                                              \
-        .size = sizeof(struct conclave_config_acks_options)                                        \
-    }
+#define CONCLAVE_CONFIG_ACKS_OPTIONS_INIT CONCLAVE_INIT(conclave_config_acks_options)
 
 /* Waits until every member has reached a state of zxid or later: one stage of a roll-out.
  * Blocking. 0: all have applied it; CONCLAVE_ECONFLICT: a member has refused or failed to apply

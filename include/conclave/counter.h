@@ -45,10 +45,7 @@ struct conclave_counter_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_COUNTER_OPTIONS_INIT                                                              \
-    {                                                                                              \
-        .size = sizeof(struct conclave_counter_options)                                            \
-    }
+#define CONCLAVE_COUNTER_OPTIONS_INIT CONCLAVE_INIT(conclave_counter_options)
 
 /* 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. */
 CONCLAVE_API int conclave_counter_open(struct conclave_recipes *recipes,
@@ -124,10 +121,7 @@ struct conclave_shared_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_SHARED_OPTIONS_INIT                                                               \
-    {                                                                                              \
-        .size = sizeof(struct conclave_shared_options)                                             \
-    }
+#define CONCLAVE_SHARED_OPTIONS_INIT CONCLAVE_INIT(conclave_shared_options)
 
 /* 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. */
 CONCLAVE_API int conclave_shared_open(struct conclave_recipes *recipes,

@@ -81,10 +81,9 @@ struct conclave_election_options {
     size_t acl_count;
 };
 #define CONCLAVE_ELECTION_OPTIONS_INIT                                                             \
-    {                                                                                              \
-        .size = sizeof(struct conclave_election_options), .ack = true, .requeue = true,            \
-        .backoff_min_ms = 1000, .backoff_max_ms = 30000                                            \
-    }
+    CONCLAVE_INIT_WITH(conclave_election_options,                                                  \
+                       CONCLAVE_SET(ack, true) CONCLAVE_SET(requeue, true)                         \
+                           CONCLAVE_SET(backoff_min_ms, 1000) CONCLAVE_SET(backoff_max_ms, 30000))
 
 /* Joins (or observes). Options and callbacks are copied. 0, CONCLAVE_EINVAL (path, id, or a
  * grace that does not fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Trouble with the ensemble comes

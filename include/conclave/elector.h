@@ -121,10 +121,9 @@ struct conclave_elector_options {
     size_t acl_count;
 };
 #define CONCLAVE_ELECTOR_OPTIONS_INIT                                                              \
-    {                                                                                              \
-        .size = sizeof(struct conclave_elector_options), .health = CONCLAVE_HEALTH_HEALTHY,        \
-        .backoff_min_ms = 1000, .backoff_max_ms = 30000                                            \
-    }
+    CONCLAVE_INIT_WITH(conclave_elector_options,                                                   \
+                       CONCLAVE_SET(health, CONCLAVE_HEALTH_HEALTHY)                               \
+                           CONCLAVE_SET(backoff_min_ms, 1000) CONCLAVE_SET(backoff_max_ms, 30000))
 
 /* Begins. Options and callbacks are copied. 0, CONCLAVE_EINVAL (dir, id, or a grace that does not
  * fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Problems with the ensemble are reported later, by callback. */

@@ -8,6 +8,8 @@
 #ifndef CONCLAVE_ERROR_H
 #define CONCLAVE_ERROR_H
 
+#include <conclave/version.h>
+
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -21,6 +23,25 @@ extern "C" {
 #define CONCLAVE_API
 #define CONCLAVE_MUST_USE
 #endif
+
+/* The value of an *_INIT macro: `size` and the given defaults, all other members 0. In C++ (11 or
+ * later) it is an expression, because designated initialisers are no standard C++ before 20. */
+#ifdef __cplusplus
+#define CONCLAVE_INIT_WITH(tag, defaults)                                                          \
+    ([] {                                                                                          \
+        struct tag conclave_init = {};                                                             \
+        conclave_init.size = sizeof(struct tag);                                                   \
+        defaults return conclave_init;                                                             \
+    }())
+#define CONCLAVE_SET(member, value) conclave_init.member = value;
+#else
+#define CONCLAVE_INIT_WITH(tag, defaults)                                                          \
+    {                                                                                              \
+        .size = sizeof(struct tag), defaults                                                       \
+    }
+#define CONCLAVE_SET(member, value) .member = value,
+#endif
+#define CONCLAVE_INIT(tag) CONCLAVE_INIT_WITH(tag, )
 
 /* X(name, code, retry, text): retry says that the same call may succeed later, unchanged. */
 #define CONCLAVE_ERROR_MAP(X)                                                                      \
@@ -101,6 +122,10 @@ CONCLAVE_API const char *conclave_errname(int code);
 
 /* Whether the same call may succeed later, unchanged. */
 CONCLAVE_API bool conclave_error_retryable(int code);
+
+/* The version of the library that the program runs with, as CONCLAVE_VERSION, which is that of the
+ * headers that it was compiled with. */
+CONCLAVE_API int conclave_version(void);
 
 #ifdef __cplusplus
 }

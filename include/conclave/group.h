@@ -93,10 +93,7 @@ struct conclave_group_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_GROUP_OPTIONS_INIT                                                                \
-    {                                                                                              \
-        .size = sizeof(struct conclave_group_options)                                              \
-    }
+#define CONCLAVE_GROUP_OPTIONS_INIT CONCLAVE_INIT(conclave_group_options)
 
 /* Joins, or observes. 0, CONCLAVE_EINVAL (path, id, data, incarnation), CONCLAVE_ENOMEM,
  * CONCLAVE_ECLOSED, CONCLAVE_EFORK. Problems with the ensemble are reported later, by callback. */

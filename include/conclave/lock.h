@@ -69,10 +69,7 @@ struct conclave_lock_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_LOCK_OPTIONS_INIT                                                                 \
-    {                                                                                              \
-        .size = sizeof(struct conclave_lock_options)                                               \
-    }
+#define CONCLAVE_LOCK_OPTIONS_INIT CONCLAVE_INIT(conclave_lock_options)
 
 /* Creates a handle; it sends nothing yet. Options and callbacks (may be NULL) are copied. 0,
  * CONCLAVE_EINVAL (path, id, kind with naming, or a grace that does not fit), CONCLAVE_ENOMEM,

@@ -54,9 +54,7 @@ struct conclave_master_switch_options {
     struct conclave_recipes *recipes;
 };
 #define CONCLAVE_MASTER_SWITCH_OPTIONS_INIT                                                        \
-    {                                                                                              \
-        .size = sizeof(struct conclave_master_switch_options), .session_timeout_ms = 10000         \
-    }
+    CONCLAVE_INIT_WITH(conclave_master_switch_options, CONCLAVE_SET(session_timeout_ms, 10000))
 
 /* Starts as a slave; on_master is called when this process becomes master. The two callbacks
  * alternate, one at a time, in a thread of the library, or in the program's loop if the connection

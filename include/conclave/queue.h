@@ -63,10 +63,7 @@ struct conclave_queue_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_QUEUE_OPTIONS_INIT                                                                \
-    {                                                                                              \
-        .size = sizeof(struct conclave_queue_options)                                              \
-    }
+#define CONCLAVE_QUEUE_OPTIONS_INIT CONCLAVE_INIT(conclave_queue_options)
 
 /* Sends nothing yet, unless on_size is set. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_queue_open(struct conclave_recipes *recipes,

@@ -91,9 +91,7 @@ struct conclave_redis_options {
     int64_t stale_ms; /* at least 30 */
 };
 #define CONCLAVE_REDIS_OPTIONS_INIT                                                                \
-    {                                                                                              \
-        .size = sizeof(struct conclave_redis_options), .stale_ms = 5000                            \
-    }
+    CONCLAVE_INIT_WITH(conclave_redis_options, CONCLAVE_SET(stale_ms, 5000))
 
 /* Begins to follow. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. Trouble with
  * the ensemble comes later: as a view that is stale, or, when it will not get better

@@ -65,10 +65,7 @@ struct conclave_registration_options {
     size_t acl_count;
     const char *uri_spec; /* "{scheme}://{address}:{port}/x", as Curator's UriSpec; NULL: none */
 };
-#define CONCLAVE_REGISTRATION_OPTIONS_INIT                                                         \
-    {                                                                                              \
-        .size = sizeof(struct conclave_registration_options)                                       \
-    }
+#define CONCLAVE_REGISTRATION_OPTIONS_INIT CONCLAVE_INIT(conclave_registration_options)
 
 /* Registers an instance. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. Trouble
  * with the ensemble comes later, by callback. */
@@ -121,9 +118,7 @@ struct conclave_discovery_options {
     int64_t down_ms;     /* an instance with a noted error is left out for this time */
 };
 #define CONCLAVE_DISCOVERY_OPTIONS_INIT                                                            \
-    {                                                                                              \
-        .size = sizeof(struct conclave_discovery_options), .down_ms = 30000                        \
-    }
+    CONCLAVE_INIT_WITH(conclave_discovery_options, CONCLAVE_SET(down_ms, 30000))
 
 /* Follows the instances of a service. Nodes that contain no instance are left out. */
 CONCLAVE_API int conclave_discovery_open(struct conclave_recipes *recipes,

@@ -38,10 +38,7 @@ struct conclave_semaphore_options {
     const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
-#define CONCLAVE_SEMAPHORE_OPTIONS_INIT                                                            \
-    {                                                                                              \
-        .size = sizeof(struct conclave_semaphore_options)                                          \
-    }
+#define CONCLAVE_SEMAPHORE_OPTIONS_INIT CONCLAVE_INIT(conclave_semaphore_options)
 
 /* A handle holds one of the N permits at a time; create several handles to hold several permits.
  * 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */

@@ -38,6 +38,11 @@ const char *conclave_errname(int code)
     return row != NULL ? row->name : "UNKNOWN";
 }
 
+int conclave_version(void)
+{
+    return CONCLAVE_VERSION;
+}
+
 bool conclave_error_retryable(int code)
 {
     const struct error_row *row = error_find(code);

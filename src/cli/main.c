@@ -9,6 +9,8 @@
 #include "cli/common/values.h"
 #include "cli/shell/command_table.h"
 
+#include <conclave/error.h>
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +84,7 @@ int main(int argc, char **argv)
         return help();
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0) {
-        printf("conclave %s\n", CONCLAVE_VERSION);
+        printf("conclave %s\n", CONCLAVE_VERSION_TEXT);
         return fflush(stdout) == 0 ? 0 : CLI_EXIT_IO;
     }
     const struct command_row *row = command_find(word);

@@ -2,7 +2,7 @@
 """The library as its users get it: `make install` into a folder, pkg-config, each program of examples/ compiled and run.
 
 Promise: every example compiles without a warning against the installed headers and does what its head says, on one
-server; every public header compiles by itself as C11 and as C++; exported functions carry a version; every file is
+server; every public header compiles by itself as C11 and as C++17, and all *_INIT macros in both; exported functions carry a version; every file is
 where it belongs, and nothing else is installed. An example without a case here fails the suite.
 Limits: needs pkg-config, a C compiler, and g++ for what is C++; one server, on loopback.
 
@@ -29,8 +29,7 @@ import redis as redis_servers  # noqa: E402
 ROOT = conclave.ROOT
 BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
 C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
-# An *_OPTIONS_INIT sets what is not zero: g++ has a warning for that which gcc does not give for C.
-CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-missing-field-initializers", "-O1"]
+CXX_FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
 SESSION_S = 10  # the session timeout that the client asks for by default
 WAIT_S = 60
 
@@ -402,14 +401,46 @@ def backends(bench):
 def headers(bench):
     """Each header is whole by itself, as C11 and as C++."""
     found = bench.installed("include/conclave/*.h")
-    shown = glob.glob(os.path.join(ROOT, "include", "conclave", "*.h"))
-    assert len(found) == len(shown) > 5, (found, shown)
+    with open(bench.installed("include/conclave/conclave.h")[0], encoding="utf-8") as umbrella:
+        named = re.findall(r"#include <(conclave/\w+\.h)>", umbrella.read())
+    assert len(found) == len(named) + 1 > 5, (found, named)
     includes = [flag for flag in bench.flags() if flag.startswith("-I")]
     for header in found:
         for compiler, kind, flags in (("cc", "c", C_FLAGS), ("g++", "c++", CXX_FLAGS)):
             subprocess.run([compiler, *flags, "-x", kind, "-fsyntax-only", *includes, "-"], check=True, text=True,
                            input=f"#include <conclave/{os.path.basename(header)}>\nint main() {{ return 0; }}\n")
     return f"{len(found)} headers, twice"
+
+
+def initializers(bench):
+    """Every *_INIT macro compiles without a warning in C11, C++17 and C++20, by gcc and clang, and has one value in all.
+    The version macros have the version of the library."""
+    macros = []
+    for header in bench.installed("include/conclave/*.h"):
+        with open(header, encoding="utf-8") as file:
+            macros += re.findall(r"#define CONCLAVE_(\w+)_INIT\b", file.read())
+    source = "#include <conclave/conclave.h>\n#include <stdio.h>\n"
+    source += "static void show(const char *name, const void *value, size_t len)\n{\n    printf(\"%s:\", name);\n"
+    source += "    for (size_t i = 0; i < len; i++) {\n"
+    source += "        printf(\" %02x\", ((const unsigned char *)value)[i]);\n    }\n    puts(\"\");\n}\nint main()\n{\n"
+    for name in macros:
+        variable = name.lower()
+        source += f"    static struct conclave_{variable} {variable} = CONCLAVE_{name}_INIT;\n"
+        source += f"    show(\"{variable}\", &{variable}, sizeof {variable});\n"
+    source += "    return conclave_version() != CONCLAVE_VERSION || CONCLAVE_VERSION_MINOR > 99;\n}\n"
+    source = source.replace("int main()", "int main(void)")
+    binary = os.path.join(bench.folder, "initializers")
+    values = {}
+    warn = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
+    for compiler, kind, standards in (("gcc", "c", ("c11",)), ("clang", "c", ("c11",)), ("g++", "c++", ("c++17", "c++20")),
+                                      ("clang++", "c++", ("c++17", "c++20"))):
+        for standard in standards if shutil.which(compiler) else ():
+            subprocess.run([compiler, f"-std={standard}", *warn, "-x", kind, "-", "-o", binary, *bench.flags(), "-pthread"],
+                           check=True, text=True, input=source)
+            run = subprocess.run([binary], stdout=subprocess.PIPE, text=True, check=True, env=bench.environment())
+            values[compiler, standard] = run.stdout
+    assert len(macros) > 15 and len(set(values.values())) == 1, values
+    return f"{len(macros)} macros, {len(values)} ways"
 
 
 def exported(bench):
@@ -442,6 +473,7 @@ def places(bench):
     pages = {os.path.basename(path)[:-len(".scd")] for path in glob.glob(os.path.join(ROOT, "docs", "man", "*.scd"))}
     wanted = {"bin/conclave", f"{libraries}/libconclave.a", f"{libraries}/pkgconfig/conclave.pc"} | versions
     wanted |= {os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "include", "conclave", "*.h"))}
+    wanted.add("include/conclave/version.h")
     if shutil.which("scdoc"):
         wanted |= {f"share/man/man{page[-1]}/{page}" for page in pages}
     assert found == wanted and len(versions) == 3, f"missing: {wanted - found}; too many: {found - wanted}"
@@ -498,7 +530,8 @@ def main():
         return cases.skip_all(why)
     sources = sorted(glob.glob(os.path.join(ROOT, "examples", "*.c")) + glob.glob(os.path.join(ROOT, "examples", "*.cpp")))
     with Bench() as bench:
-        return cases.run([cases.bound(function, bench) for function in (places, headers, versions, api_pages, static)]
+        return cases.run([cases.bound(function, bench) for function in (places, headers, initializers, versions,
+                                                                       api_pages, static)]
                          + [compiled(bench, source) for source in sources], sys.argv[1:])
 
 

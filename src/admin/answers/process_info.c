@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 
+#include <conclave/error.h>
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,7 +34,7 @@ const char *process_info_version(void)
         int month = (int)(strstr(MONTHS, name) - MONTHS) / 3 + 1;
         snprintf(text, sizeof text,
                  PROTOCOL_VERSION "-conclave-%s, built on %.4s-%02d-%02d %.5s UTC",
-                 CONCLAVE_VERSION, DATE + 7, month, (int)strtol(DATE + 4, NULL, 10), __TIME__);
+                 CONCLAVE_VERSION_TEXT, DATE + 7, month, (int)strtol(DATE + 4, NULL, 10), __TIME__);
     }
     return text;
 }

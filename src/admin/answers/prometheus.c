@@ -6,6 +6,8 @@
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
 
+#include <conclave/error.h>
+
 #include <inttypes.h>
 
 /* Prints whole numbers without a fraction, others with nine digits. */
@@ -121,7 +123,7 @@ void prometheus_write(const struct view *v, struct buf *out)
     buf_printf(out,
                "# HELP conclave_build_info Always 1\n# TYPE conclave_build_info gauge\n"
                "conclave_build_info{version=\"%s\"} 1\n",
-               CONCLAVE_VERSION);
+               CONCLAVE_VERSION_TEXT);
     buf_printf(out,
                "# HELP conclave_ready 1 while the server serves clients and answers writes\n"
                "# TYPE conclave_ready gauge\nconclave_ready %d\n",
