@@ -17,6 +17,7 @@
 #include <conclave/master_switch.h>
 #include <conclave/node.h>
 #include <conclave/op.h>
+#include <conclave/persistent_node.h>
 #include <conclave/queue.h>
 #include <conclave/recipes.h>
 #include <conclave/redis.h>

@@ -303,8 +303,12 @@ static int do_create(struct fake_zk *zk, struct conn *c, int32_t op, struct wire
 {
     struct wire_create_request request;
     struct fake_node *node;
-    if (wire_decode_create_request(r, &request) != 0) {
+    if (wire_decode_create_request(r, &request) != 0 ||
+        (op == WIRE_CREATE_TTL && wire_read_i64(r) <= 0)) {
         return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (op == WIRE_CREATE_TTL) {
+        request.flags = WIRE_MODE_PERSISTENT; /* the test deletes it */
     }
     int error = fake_tree_create(&zk->tree, request.path, request.data, request.flags,
                                  c->session->id, &node);
@@ -337,6 +341,7 @@ static int do_write(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_
     case WIRE_CREATE:
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
+    case WIRE_CREATE_TTL:
         return do_create(zk, c, op, r, out, changes);
     case WIRE_SET_DATA:
         if (wire_decode_set_data_request(r, &set) != 0) {
@@ -554,6 +559,7 @@ static int do_op(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_rea
     case WIRE_CREATE:
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
+    case WIRE_CREATE_TTL:
     case WIRE_DELETE:
     case WIRE_SET_DATA:
     case WIRE_MULTI:

@@ -380,6 +380,25 @@ def registry(bench):
     second.end()
 
 
+def persistent_node(bench):
+    """A deleted node comes back; the name of a sequential one is told; a kept one stays."""
+    program = bench.start("persistent_node", "/example/kept", "plain", "ephemeral")
+    program.expect(r"/example/kept: IN")
+    bench.conclave("rm", "/example/kept")
+    deadline = time.monotonic() + WAIT_S
+    while "kept" not in bench.conclave("ls", "/example").split():
+        assert time.monotonic() < deadline, program.text()
+        time.sleep(0.05)
+    program.end()
+    named = bench.start("persistent_node", "/example/kept", "plain", "sequential")
+    named.expect(r"/example/_c_[0-9a-f-]{36}-kept\d{10}: IN")
+    named.kill()
+    lasting = bench.start("persistent_node", "/example/kept", "plain", "persistent")
+    lasting.expect(r"/example/kept: IN")
+    lasting.end()
+    assert bench.conclave("get", "/example/kept").strip() == "plain"
+
+
 def backends(bench):
     """The file lists the present members, and the gateway is notified."""
     bench.compile(os.path.join(ROOT, "examples", "group.c"))

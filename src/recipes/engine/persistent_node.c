@@ -48,6 +48,12 @@ void member_incarnation(char *buf)
     random_text(buf, MEMBER_INCARNATION_BYTES);
 }
 
+/* Whether the node stays when the session ends. */
+static bool member_lasts(const struct member *m)
+{
+    return m->mode != CONCLAVE_EPHEMERAL;
+}
+
 static bool had_session(const struct member *m, int64_t id)
 {
     for (size_t i = 0; i < MEMBER_SESSIONS; i++) {
@@ -61,8 +67,8 @@ static bool had_session(const struct member *m, int64_t id)
 /* Whether the node that was read is this member's, of whichever session. */
 static bool is_mine(const struct member *m, const struct conclave_reply *reply)
 {
-    if (reply->stat.ephemeral_owner == 0) {
-        return false; /* it lasts: none that we make does */
+    if (member_lasts(m) || reply->stat.ephemeral_owner == 0) {
+        return member_lasts(m) && reply->stat.ephemeral_owner == 0;
     }
     if (reply->stat.czxid == m->czxid && reply->stat.ephemeral_owner == m->session_id) {
         return true; /* though somebody has written to it */
@@ -108,7 +114,7 @@ static void persistent_node_trouble(struct member *m, int error)
 {
     if (error_is_fatal(error)) {
         if (m->leaving) {
-            m->left = true; /* it goes with the session */
+            m->left = true; /* it goes with the session, or cannot be removed */
             persistent_node_settle(m, MEMBER_NOWHERE);
         } else {
             m->halted = true;
@@ -135,7 +141,7 @@ static void stands(struct member *m, const struct conclave_stat *stat)
 
 static void gone(struct member *m)
 {
-    bool stood = m->czxid != 0 && m->session_id == present_session(m);
+    bool stood = m->czxid != 0 && (member_lasts(m) || m->session_id == present_session(m));
     int64_t now = client_now_ns(machine_client(&m->machine));
     m->czxid = 0;
     persistent_node_settle(m, MEMBER_NOWHERE);
@@ -159,14 +165,16 @@ static void on_looked(struct step *step, const struct conclave_reply *reply)
         m->czxid = reply->stat.czxid;
         m->session_id = 0;
         persistent_node_settle(m, MEMBER_OTHER);
-    } else if (reply->stat.ephemeral_owner != present_session(m)) {
+    } else if (!member_lasts(m) && reply->stat.ephemeral_owner != present_session(m)) {
         m->version = reply->stat.version;
         m->czxid = reply->stat.czxid;
         m->session_id = 0;
         persistent_node_settle(m, MEMBER_GHOST);
     } else {
-        m->dirty = reply->data_len != m->data_len ||
-                   (m->data_len > 0 && memcmp(reply->data, m->data, m->data_len) != 0);
+        bool same = reply->data_len == m->data_len &&
+                    (m->data_len == 0 || memcmp(reply->data, m->data, m->data_len) == 0);
+        m->dirty = !same && (!member_lasts(m) || m->written != m->data_generation);
+        m->written = same ? m->data_generation : m->written;
         stands(m, &reply->stat);
     }
 }
@@ -208,7 +216,8 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
 {
     struct member *m = CONTAINER_OF(step, struct member, step);
     if (reply->error == 0 && reply->has_stat) {
-        m->dirty = m->step_generation != m->data_generation;
+        m->written = m->step_generation;
+        m->dirty = m->written != m->data_generation;
         stands(m, &reply->stat);
     } else if (reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS) {
         persistent_node_settle(m, MEMBER_DOUBT);
@@ -223,7 +232,8 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
 
 static struct conclave_op create_op(const struct member *m)
 {
-    struct conclave_op op = conclave_op_create(m->path, m->data, m->data_len, CONCLAVE_EPHEMERAL);
+    struct conclave_op op = conclave_op_create(m->path, m->data, m->data_len, m->mode);
+    op.ttl_ms = m->ttl_ms;
     op.acl = m->acl;
     op.acl_count = m->acl_count;
     return op;
@@ -262,7 +272,8 @@ static void on_set(struct step *step, const struct conclave_reply *reply)
     struct member *m = CONTAINER_OF(step, struct member, step);
     if (reply->error == 0) {
         m->version = reply->stat.version;
-        m->dirty = m->step_generation != m->data_generation;
+        m->written = m->step_generation;
+        m->dirty = m->written != m->data_generation;
     } else if (reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION) {
         persistent_node_settle(m, MEMBER_DOUBT);
     } else {
@@ -276,7 +287,8 @@ static void persistent_node_on_deleted(struct step *step, const struct conclave_
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         m->left = true;
         persistent_node_settle(m, MEMBER_NOWHERE);
-    } else if (reply->error == CONCLAVE_BAD_VERSION) {
+    } else if (reply->error == CONCLAVE_BAD_VERSION || reply->error == CONCLAVE_NOT_EMPTY) {
+        m->left = reply->error == CONCLAVE_NOT_EMPTY; /* it lasts, and others have nodes in it */
         persistent_node_settle(m, MEMBER_DOUBT);
     } else {
         persistent_node_trouble(m, reply->error);
@@ -368,7 +380,7 @@ void member_on_state(struct member *m, enum conclave_state state)
     }
     if (state == CONCLAVE_STATE_LOST || state_is_final(state)) {
         machine_resume(&m->machine);
-        m->left = m->left || m->leaving;
+        m->left = m->left || (m->leaving && (!member_lasts(m) || state_is_final(state)));
         m->czxid = 0;
         m->session_id = 0;
         persistent_node_settle(
@@ -392,6 +404,7 @@ bool member_is_in(const struct member *m)
 void member_init(struct member *m, struct handle *owner)
 {
     memset(m, 0, sizeof *m);
+    m->mode = CONCLAVE_EPHEMERAL;
     machine_init(&m->machine, owner, member_work);
     machine_step_init(&m->machine, &m->step);
     machine_ensure_init(&m->machine, &m->ensure);
@@ -426,8 +439,8 @@ void member_leave(struct member *m)
     }
     m->leaving = true;
     enum conclave_state state = client_state(machine_client(&m->machine));
-    bool ended = state == CONCLAVE_STATE_LOST || state_is_final(state);
-    if (!m->active || (ended && !m->step.busy)) {
+    bool ended = (state == CONCLAVE_STATE_LOST && !member_lasts(m)) || state_is_final(state);
+    if (!m->active || m->keep || (ended && !m->step.busy)) {
         m->left = true;
         m->changed(m);
         return;

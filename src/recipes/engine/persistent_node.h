@@ -1,7 +1,7 @@
 /*
- * A self-healing ephemeral node under a fixed name: made again in every new session and when
- * somebody deletes it, verified after every new link, its data kept here and written again when the
- * server's differ. Groups, acknowledgements and registrations use it.
+ * A self-healing node under a fixed name: made again in every new session and when somebody deletes
+ * it, verified after every new link, its data kept here and written again when the server's differ.
+ * Groups, acknowledgements, registrations and persistent nodes use it.
  *
  *   NOWHERE --made--> STANDS --link lost, event, lost answer--> DOUBT --looked--> any of the others
  *   DOUBT --by another--> OTHER --gone--> NOWHERE         DOUBT --from an earlier session--> GHOST
@@ -13,6 +13,10 @@
  * until a node of another owner is gone; it never writes data to a node that would go with another
  * session. A name that is not unique cannot be deleted by name alone: it is read first, and deleted
  * with its version.
+ *
+ * With another mode than CONCLAVE_EPHEMERAL the node lasts: it belongs to all who keep it, so any lasting
+ * node there is taken over, and only an ephemeral one is another's. There is no GHOST. Data are
+ * written once: what others write later stays.
  *
  * Lock of the client held for all functions.
  */
@@ -38,13 +42,17 @@ struct member {
     const char *incarnation; /* NULL: recognized by its sessions */
     const struct conclave_acl *acl;
     size_t acl_count;
+    enum conclave_create_mode mode;    /* CONCLAVE_EPHEMERAL unless set before the start */
+    int64_t ttl_ms;                    /* of a persistent node; 0: none */
+    bool keep;                         /* member_leave lets a lasting node stay */
     void (*changed)(struct member *m); /* place, `known` or `left` may be new; called late */
     void (*failed)(struct member *m, int error); /* it will not get better */
 
     char *data; /* of the node, head included */
     size_t data_len;
     uint32_t data_generation;
-    bool dirty; /* the node's data are others */
+    uint32_t written; /* the newest generation that was in the node */
+    bool dirty;       /* the node's data are others */
 
     struct step step;
     uint32_t step_generation; /* of the data that it writes */
@@ -72,7 +80,7 @@ void member_start(struct member *m);
 /* Takes the node's data over; text before the user's is `member_head`. */
 void member_set_data_take(struct member *m, char *data, size_t len);
 
-/* Removes the node; `left` tells when it is done. */
+/* Removes the node, unless it is to be kept; `left` tells when it is done. */
 void member_leave(struct member *m);
 
 void member_on_state(struct member *m, enum conclave_state state);

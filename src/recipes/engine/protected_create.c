@@ -1,6 +1,7 @@
 #include "recipes/engine/protected_create.h"
 
 #include "base/transition.h"
+#include "recipes/engine/option_copies.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +325,11 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
 static void create_submit(struct protected_create *create)
 {
     char *path = path_join(create->node.parent, create->prefix);
+    if (path != NULL && create->node.label != NULL) {
+        char *labelled = text_concat(path, create->node.label);
+        free(path);
+        path = labelled;
+    }
     if (path == NULL) {
         end(create, CONCLAVE_ENOMEM);
         return;
@@ -385,6 +391,9 @@ void protected_create_start(struct protected_create *create, const struct protec
     create->canceled = false;
     create->session_id = client_session_id(machine_client(&create->machine));
     name_make_prefix(node->naming, node->kind, create->prefix);
+    if (node->label != NULL) {
+        create->prefix[strlen(create->prefix) - strlen(name_marker(node->naming))] = '\0';
+    }
     protected_create_run(create);
 }
 

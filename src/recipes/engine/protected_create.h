@@ -53,6 +53,7 @@ struct protected_node {
     const char *parent;
     enum conclave_naming naming;
     enum name_kind kind;
+    const char *label; /* in the name instead of the naming's marker; NULL: the marker */
     const void *data;
     size_t data_len;
     const struct conclave_acl *acl;

@@ -18,9 +18,7 @@ struct conclave_group {
     struct node_handle nodes; /* first */
     struct conclave_group_callbacks callbacks;
     void *ctx;
-    char *id; /* NULL: an observer */
-    enum conclave_membership membership;
-    enum conclave_membership membership_told;
+    char *id;                /* NULL: an observer */
     struct mirror_view told; /* the dispatcher's: the view that the user has */
 };
 
@@ -39,42 +37,6 @@ const char *conclave_membership_name(enum conclave_membership membership)
 {
     static const char *const names[] = {"OUT", "IN", "UNSURE", "CONFLICT"};
     return (unsigned)membership < sizeof names / sizeof names[0] ? names[membership] : "UNKNOWN";
-}
-
-/* --- the machine ------------------------------------------------------------------- */
-
-static enum conclave_membership membership_of(const struct conclave_group *g)
-{
-    enum conclave_state state = client_state(g->nodes.host.handle.rt->client);
-    switch (g->nodes.member.place) {
-    case MEMBER_STANDS:
-        return CONCLAVE_MEMBERSHIP_IN;
-    case MEMBER_OTHER:
-        return CONCLAVE_MEMBERSHIP_CONFLICT;
-    case MEMBER_DOUBT:
-        if (g->nodes.member.czxid == 0 || state == CONCLAVE_STATE_LOST || state_is_final(state)) {
-            return CONCLAVE_MEMBERSHIP_OUT;
-        }
-        /* the reads go on, on a live link: nothing has changed so far */
-        return recipes_connected(g->nodes.host.handle.rt) &&
-                       g->membership != CONCLAVE_MEMBERSHIP_OUT
-                   ? g->membership
-                   : CONCLAVE_MEMBERSHIP_UNSURE;
-    default:
-        return CONCLAVE_MEMBERSHIP_OUT;
-    }
-}
-
-static void group_on_member(struct node_handle *n)
-{
-    struct conclave_group *g = CONTAINER_OF(n, struct conclave_group, nodes);
-    enum conclave_membership now = membership_of(g);
-    assert(g->id != NULL);
-    if (now != g->membership) {
-        g->membership = now;
-        handle_post(&n->host.handle);
-        client_notify(n->host.handle.rt->client);
-    }
 }
 
 /* --- telling ------------------------------------------------------------------------ */
@@ -192,11 +154,10 @@ static bool tell_view(struct conclave_group *g)
 static bool tell_membership(struct conclave_group *g)
 {
     struct conclave_client *client = g->nodes.host.handle.rt->client;
-    enum conclave_membership membership = g->membership;
-    if (membership == g->membership_told || g->nodes.host.closing.ending) {
+    enum conclave_membership membership;
+    if (!node_handle_take_membership(&g->nodes, &membership)) {
         return false;
     }
-    g->membership_told = membership;
     if (g->callbacks.on_membership != NULL) {
         client_unlock(client);
         g->callbacks.on_membership(g, membership, g->ctx);
@@ -273,7 +234,6 @@ static int group_copy_options(struct conclave_group *g, const struct conclave_gr
         }
         char *text = member_text(n->incarnation, o->data, o->data_len, &len);
         error = node_handle_keep(n, strdup(o->path), o->id, o->acl, o->acl_count, text, len);
-        n->member_changed = group_on_member;
         g->id = strdup(o->id);
         error = error == 0 && g->id == NULL ? CONCLAVE_ENOMEM : error;
     }
@@ -321,35 +281,12 @@ int conclave_group_set_data(struct conclave_group *g, const void *data, size_t l
 
 enum conclave_membership conclave_group_membership(struct conclave_group *g)
 {
-    struct conclave_client *client = g->nodes.host.handle.rt->client;
-    if (client_check(client) != 0) {
-        return CONCLAVE_MEMBERSHIP_OUT;
-    }
-    client_lock(client);
-    enum conclave_membership membership = g->membership;
-    client_unlock(client);
-    return membership;
-}
-
-static bool group_joined(void *ctx)
-{
-    return ((struct conclave_group *)ctx)->membership == CONCLAVE_MEMBERSHIP_IN;
+    return node_handle_membership(&g->nodes);
 }
 
 int conclave_group_wait_joined(struct conclave_group *g, int64_t timeout_ms)
 {
-    struct conclave_recipes *rt = g->nodes.host.handle.rt;
-    int error = recipes_may_block(rt);
-    if (error != 0 || g->id == NULL) {
-        return error != 0 ? error : CONCLAVE_EINVAL;
-    }
-    client_lock(rt->client);
-    error = host_wait(&g->nodes.host, group_joined, g, timeout_ms);
-    if (error == CONCLAVE_ETIMEDOUT && g->membership == CONCLAVE_MEMBERSHIP_CONFLICT) {
-        error = CONCLAVE_ECONFLICT;
-    }
-    client_unlock(rt->client);
-    return error;
+    return node_handle_wait_in(&g->nodes, timeout_ms);
 }
 
 void conclave_group_close(struct conclave_group *g)

@@ -14,9 +14,36 @@ static struct node_handle *node_handle_of(struct host *host)
 
 /* --- the node ---------------------------------------------------------------------- */
 
+static enum conclave_membership membership_of(const struct node_handle *n)
+{
+    enum conclave_state state = client_state(n->host.handle.rt->client);
+    switch (n->member.place) {
+    case MEMBER_STANDS:
+        return CONCLAVE_MEMBERSHIP_IN;
+    case MEMBER_OTHER:
+        return CONCLAVE_MEMBERSHIP_CONFLICT;
+    case MEMBER_DOUBT:
+        if (n->member.czxid == 0 || state == CONCLAVE_STATE_LOST || state_is_final(state)) {
+            return CONCLAVE_MEMBERSHIP_OUT;
+        }
+        /* the reads go on, on a live link: nothing has changed so far */
+        return recipes_connected(n->host.handle.rt) && n->membership != CONCLAVE_MEMBERSHIP_OUT
+                   ? n->membership
+                   : CONCLAVE_MEMBERSHIP_UNSURE;
+    default:
+        return CONCLAVE_MEMBERSHIP_OUT;
+    }
+}
+
 static void node_handle_on_member(struct member *m)
 {
     struct node_handle *n = CONTAINER_OF(m, struct node_handle, member);
+    enum conclave_membership now = membership_of(n);
+    if (now != n->membership) {
+        n->membership = now;
+        handle_post(&n->host.handle);
+        client_notify(n->host.handle.rt->client);
+    }
     if (n->member_changed != NULL) {
         n->member_changed(n);
     }
@@ -62,6 +89,51 @@ int node_handle_write(struct node_handle *n, char *text_take, size_t len)
     if (error != 0) {
         free(text_take);
     }
+    return error;
+}
+
+bool node_handle_take_membership(struct node_handle *n, enum conclave_membership *ret)
+{
+    if (n->membership == n->told || n->host.closing.ending) {
+        return false;
+    }
+    *ret = n->told = n->membership;
+    return true;
+}
+
+enum conclave_membership node_handle_membership(struct node_handle *n)
+{
+    struct conclave_client *client = n->host.handle.rt->client;
+    if (client_check(client) != 0) {
+        return CONCLAVE_MEMBERSHIP_OUT;
+    }
+    client_lock(client);
+    enum conclave_membership membership = n->membership;
+    client_unlock(client);
+    return membership;
+}
+
+static bool node_handle_is_in(void *ctx)
+{
+    return ((struct node_handle *)ctx)->membership == CONCLAVE_MEMBERSHIP_IN;
+}
+
+int node_handle_wait_in(struct node_handle *n, int64_t timeout_ms)
+{
+    struct conclave_recipes *rt = n->host.handle.rt;
+    int error = recipes_may_block(rt);
+    if (error == 0 && n->parent == NULL) {
+        error = CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        return error;
+    }
+    client_lock(rt->client);
+    error = host_wait(&n->host, node_handle_is_in, n, timeout_ms);
+    if (error == CONCLAVE_ETIMEDOUT && n->membership == CONCLAVE_MEMBERSHIP_CONFLICT) {
+        error = CONCLAVE_ECONFLICT;
+    }
+    client_unlock(rt->client);
     return error;
 }
 

@@ -11,6 +11,8 @@
 #include "recipes/engine/persistent_node.h"
 #include "recipes/engine/tree_mirror.h"
 
+#include <conclave/group.h>
+
 struct node_handle {
     struct host host; /* first */
     struct member member;
@@ -18,6 +20,9 @@ struct node_handle {
     char *node;
     char incarnation[MEMBER_INCARNATION_MAX]; /* "": its node has none */
     struct conclave_acl *acl;
+    enum conclave_membership
+        membership;                /* of its node; handle_post and client_notify at a change */
+    enum conclave_membership told; /* the dispatcher's */
     void (*member_changed)(struct node_handle *n); /* NULL: not wanted */
 
     struct mirror mirror;     /* path NULL: it watches nothing */
@@ -44,6 +49,13 @@ void node_handle_on_state(struct host *host, enum conclave_state state);
 void node_handle_stop(struct host *host);
 bool node_handle_is_idle(struct host *host);
 void node_handle_finish(struct node_handle *n);
+
+/* In run_due: whether the membership is new. */
+bool node_handle_take_membership(struct node_handle *n, enum conclave_membership *ret);
+
+/* Bodies of public functions: the membership now, and waiting until the node is there. No lock held. */
+enum conclave_membership node_handle_membership(struct node_handle *n);
+int node_handle_wait_in(struct node_handle *n, int64_t timeout_ms) CONCLAVE_MUST_USE;
 
 /* In run_due: the view to report, if there is one. Clear it with mirror_view_clear. */
 bool node_handle_take_view(struct node_handle *n, struct mirror_view *ret, bool *ret_stale);

@@ -19,8 +19,7 @@ struct conclave_registration {
     struct conclave_registration_callbacks callbacks;
     void *ctx;
     struct conclave_instance *instance; /* one block with its texts */
-    bool registered;
-    bool told;
+    bool told;                          /* that it is registered */
 };
 
 static struct conclave_registration *registration_of(struct host *host)
@@ -28,34 +27,22 @@ static struct conclave_registration *registration_of(struct host *host)
     return CONTAINER_OF(host, struct conclave_registration, nodes.host);
 }
 
-static void registration_on_member(struct node_handle *n)
-{
-    struct conclave_registration *r = CONTAINER_OF(n, struct conclave_registration, nodes);
-    struct member *m = &n->member;
-    /* the reads go on, on a live link: nothing has changed so far */
-    bool looking =
-        m->place == MEMBER_DOUBT && m->czxid != 0 && recipes_connected(m->machine.owner->rt);
-    bool now = looking ? r->registered : member_is_in(m);
-    assert(!now || looking || m->place == MEMBER_STANDS);
-    if (now != r->registered) {
-        r->registered = now;
-        handle_post(&n->host.handle);
-        client_notify(m->machine.owner->rt->client);
-    }
-}
-
 static bool registration_run_due(struct host *host)
 {
     struct conclave_registration *r = registration_of(host);
     struct conclave_client *client = host->handle.rt->client;
-    bool now = r->registered;
-    if (now == r->told || host->closing.ending) {
+    enum conclave_membership now;
+    if (!node_handle_take_membership(&r->nodes, &now)) {
         return false;
     }
-    r->told = now;
+    bool registered = now == CONCLAVE_MEMBERSHIP_IN;
+    if (registered == r->told) {
+        return true;
+    }
+    r->told = registered;
     if (r->callbacks.on_registered != NULL) {
         client_unlock(client);
-        r->callbacks.on_registered(r, now, r->ctx);
+        r->callbacks.on_registered(r, registered, r->ctx);
         client_lock(client);
     }
     return true;
@@ -143,7 +130,6 @@ static int registration_copy_options(struct conclave_registration *r,
         .enabled = !o->disabled,
     };
     r->instance = instances_copy(&instance, 1);
-    r->nodes.member_changed = registration_on_member;
     char *text = instance_write(&instance, &len);
     int error = node_handle_keep(&r->nodes, path_join(o->path, o->name), instance.id, o->acl,
                                  o->acl_count, text, len);
@@ -197,25 +183,9 @@ void conclave_registration_id(const struct conclave_registration *r, char *buf, 
     }
 }
 
-static bool registration_is_in(void *ctx)
-{
-    return ((struct conclave_registration *)ctx)->registered;
-}
-
 int conclave_registration_wait(struct conclave_registration *r, int64_t timeout_ms)
 {
-    struct conclave_recipes *rt = r->nodes.host.handle.rt;
-    int error = recipes_may_block(rt);
-    if (error != 0) {
-        return error;
-    }
-    client_lock(rt->client);
-    error = host_wait(&r->nodes.host, registration_is_in, r, timeout_ms);
-    if (error == CONCLAVE_ETIMEDOUT && r->nodes.member.place == MEMBER_OTHER) {
-        error = CONCLAVE_ECONFLICT;
-    }
-    client_unlock(rt->client);
-    return error;
+    return node_handle_wait_in(&r->nodes, timeout_ms);
 }
 
 void conclave_registration_close(struct conclave_registration *r)

@@ -1,5 +1,5 @@
 /*
- * Group, configuration, counter and registry with one fault at every single request (support/sweep.h). Whatever the
+ * Group, configuration, counter, registry and persistent nodes with one fault at every single request (support/sweep.h). Whatever the
  * fault: members are in and seen in the end, the last value is told and acknowledged, each addition counted exactly
  * once, the instance found; nothing is left behind, and no callback comes after on_closed.
  */
@@ -8,13 +8,14 @@
 #include <conclave/config.h>
 #include <conclave/counter.h>
 #include <conclave/group.h>
+#include <conclave/persistent_node.h>
 #include <conclave/registry.h>
 
 #include <stdatomic.h>
 
 enum { STEPS = 24, ADDITIONS = 3, DEADLINE_MS = 15000 };
 
-enum scene { SCENE_GROUP, SCENE_CONFIG, SCENE_COUNTER, SCENE_REGISTRY, SCENES };
+enum scene { SCENE_GROUP, SCENE_CONFIG, SCENE_COUNTER, SCENE_REGISTRY, SCENE_NODE, SCENES };
 
 static int64_t deadline_ns(void)
 {
@@ -229,12 +230,70 @@ static const char *play_registry(struct sweep_case *s)
     return wrong;
 }
 
+/* --- persistent nodes ------------------------------------------------------------------------ */
+
+static void on_node_closed(struct conclave_persistent_node *node, int why, void *ctx)
+{
+    end_seen(ctx);
+}
+
+static bool node_has_soon(struct sweep_case *s, const char *path, const char *data)
+{
+    char found[64];
+    for (int64_t end = deadline_ns(); now_ns() < end; sleep_ms(2)) {
+        if (fake_zk_data(s->zk, path, found, sizeof found) && strcmp(found, data) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A sequential one, and one with a TTL. */
+static const char *play_nodes(struct sweep_case *s)
+{
+    struct conclave_persistent_node_options options = CONCLAVE_PERSISTENT_NODE_OPTIONS_INIT;
+    struct conclave_persistent_node_callbacks callbacks = CONCLAVE_PERSISTENT_NODE_CALLBACKS_INIT;
+    struct conclave_persistent_node *first;
+    struct conclave_persistent_node *second;
+    const char *wrong = NULL;
+    char path[256];
+    callbacks.on_closed = on_node_closed;
+    options.path = "/app/node";
+    options.data = "1";
+    options.data_len = 1;
+    options.mode = CONCLAVE_EPHEMERAL_SEQUENTIAL;
+    if (conclave_persistent_node_open(s->recipes, &options, &callbacks, s, &first) != 0) {
+        return "could not open";
+    }
+    options.mode = CONCLAVE_PERSISTENT;
+    options.ttl_ms = 60000;
+    if (conclave_persistent_node_open(s->recipes, &options, NULL, NULL, &second) != 0) {
+        return "could not open the second";
+    }
+    if (conclave_persistent_node_wait(first, DEADLINE_MS) != 0 ||
+        conclave_persistent_node_wait(second, DEADLINE_MS) != 0) {
+        wrong = "was never there";
+    } else if (conclave_persistent_node_set_data(first, "2", 1) != 0 ||
+               conclave_persistent_node_set_data(second, "2", 1) != 0 ||
+               conclave_persistent_node_path(first, path, sizeof path) != 0 ||
+               !node_has_soon(s, path, "2") || !node_has_soon(s, "/app/node", "2")) {
+        wrong = "does not have the new data";
+    }
+    if (conclave_persistent_node_close_wait(first, DEADLINE_MS) != 0 ||
+        conclave_persistent_node_close_wait(second, DEADLINE_MS) != 0) {
+        return "did not close";
+    }
+    conclave_persistent_node_destroy(first);
+    conclave_persistent_node_destroy(second);
+    return wrong != NULL || !fake_zk_exists(s->zk, "/app/node") ? wrong : "a node was left";
+}
+
 /* --- the sweep ------------------------------------------------------------------------------- */
 
 static const char *play(struct sweep_case *s)
 {
     static const char *(*const plays[SCENES])(struct sweep_case * s) = {
-        play_group, play_config, play_counter, play_registry};
+        play_group, play_config, play_counter, play_registry, play_nodes};
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     options.servers = fake_zk_address(s->zk, 0);
     options.session_timeout_ms = SESSION_MS;
@@ -260,7 +319,7 @@ static const char *finish(struct sweep_case *s)
 
 int main(void)
 {
-    static const char *const names[SCENES] = {"group", "config", "counter", "registry"};
+    static const char *const names[SCENES] = {"group", "config", "counter", "registry", "node"};
     static struct sweep_plan plan = {
         .names = names,
         .scenes = SCENES,

@@ -7,6 +7,7 @@
 #include <conclave/fencing.h>
 #include <conclave/group.h>
 #include <conclave/op.h>
+#include <conclave/persistent_node.h>
 #include <conclave/registry.h>
 
 #include <stdatomic.h>
@@ -317,6 +318,54 @@ static int registry_scene(struct starving *s)
     return error;
 }
 
+/* --- persistent nodes ------------------------------------------------------------------------------ */
+
+static int node_open(struct starving *s, enum conclave_create_mode mode,
+                     struct conclave_persistent_node **ret)
+{
+    struct conclave_persistent_node_options options = CONCLAVE_PERSISTENT_NODE_OPTIONS_INIT;
+    options.path = "/app/node";
+    options.data = "1";
+    options.data_len = 1;
+    options.mode = mode;
+    options.ttl_ms = mode == CONCLAVE_PERSISTENT ? 60 : 0;
+    return conclave_persistent_node_open(s->recipes, &options, NULL, NULL, ret);
+}
+
+static int node_scene(struct starving *s, enum conclave_create_mode mode)
+{
+    struct conclave_persistent_node *node = NULL;
+    char path[256];
+    char data[16];
+    int error;
+    TWICE(error, node_open(s, mode, &node));
+    MUST(s, error, "open");
+    if (error != 0) {
+        return error;
+    }
+    TWICE(error, conclave_persistent_node_wait(node, PATIENCE_MS));
+    settled(s, error, "there");
+    TWICE(error, conclave_persistent_node_set_data(node, "2", 1));
+    settled(s, error, "new data");
+    TWICE(error, conclave_persistent_node_path(node, path, sizeof path));
+    settled(s, error, "path");
+    AWAIT(s, fake_zk_data(s->zk, path, data, sizeof data) && data[0] == '2', "other data");
+    CHECK(s, conclave_persistent_node_close_wait(node, PATIENCE_MS) == 0, "did not close");
+    conclave_persistent_node_destroy(node);
+    CHECK(s, !fake_zk_exists(s->zk, path), "left");
+    return 0;
+}
+
+static int named_scene(struct starving *s)
+{
+    return node_scene(s, CONCLAVE_EPHEMERAL_SEQUENTIAL);
+}
+
+static int ttl_scene(struct starving *s)
+{
+    return node_scene(s, CONCLAVE_PERSISTENT);
+}
+
 /* --- fences and tokens ------------------------------------------------------------------------------ */
 
 /* The token of the holder of a lock, on a server that fences. */
@@ -373,6 +422,8 @@ ALLOCATIONS(every_allocation_of_a_tree_fails_once, tree_scene, 60)
 ALLOCATIONS(every_allocation_of_a_counter_fails_once, counter_scene, 60)
 ALLOCATIONS(every_allocation_of_a_shared_value_fails_once, shared_scene, 30)
 ALLOCATIONS(every_allocation_of_the_registry_fails_once, registry_scene, 60)
+ALLOCATIONS(every_allocation_of_a_sequential_node_fails_once, named_scene, 30)
+ALLOCATIONS(every_allocation_of_a_node_with_a_ttl_fails_once, ttl_scene, 30)
 ALLOCATIONS(every_allocation_of_fences_and_tokens_fails_once, fencing_scene, 20)
 
 int main(void)
@@ -384,6 +435,8 @@ int main(void)
         cmocka_unit_test(every_allocation_of_a_counter_fails_once),
         cmocka_unit_test(every_allocation_of_a_shared_value_fails_once),
         cmocka_unit_test(every_allocation_of_the_registry_fails_once),
+        cmocka_unit_test(every_allocation_of_a_sequential_node_fails_once),
+        cmocka_unit_test(every_allocation_of_a_node_with_a_ttl_fails_once),
         cmocka_unit_test(every_allocation_of_fences_and_tokens_fails_once),
     };
     return RUN_TESTS(tests);
