@@ -99,7 +99,8 @@ struct conclave_double_barrier_options {
     const char *round; /* name of this round below path; NULL: "round" */
     const char *id;    /* shown to others; NULL: host:pid */
     uint32_t count;    /* members; all have to say the same */
-    /* If the barrier is open already (the caller is late, or a round that crashed left it open):
+    /* If the barrier is open already (the caller is late, or all members of an open round died or
+     * lost their sessions before they left: then it stays open until somebody deletes the round):
      * false, the default, fails with CONCLAVE_ECONFLICT; true lets the caller pass. */
     bool late_pass;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
