@@ -19,6 +19,7 @@
 #include <conclave/op.h>
 #include <conclave/persistent_node.h>
 #include <conclave/queue.h>
+#include <conclave/queue_item.h>
 #include <conclave/recipes.h>
 #include <conclave/redis.h>
 #include <conclave/registry.h>

@@ -12,6 +12,9 @@
  * puts of one handle are carried out in the order of the calls, even if none waits for the
  * previous one. Only the first waiting consumer watches the queue, so an item wakes one consumer.
  *
+ * An item may be delayed until a time of the clock, and may have an id by which it can be removed.
+ * The queue may be one of another library on the same path: enum conclave_queue_layout.
+ *
  * In the tree: <path> has the items ("<priority>-<guid>-q_<sequence>"), <path>.claims the claims,
  * <path>.dead the dead letters, <path>.line the waiting consumers, <path>.room the waiting
  * producers, <path>.puts one node per producer. A listing is one answer of the server: keep a
@@ -21,6 +24,7 @@
 #ifndef CONCLAVE_QUEUE_H
 #define CONCLAVE_QUEUE_H
 
+#include <conclave/queue_item.h>
 #include <conclave/recipes.h>
 
 #ifdef __cplusplus
@@ -28,13 +32,36 @@ extern "C" {
 #endif
 
 enum {
-    CONCLAVE_QUEUE_NAME_MAX = 64,      /* an item's name, with the NUL */
+    CONCLAVE_QUEUE_NAME_MAX = 256,     /* an item's name, with the NUL */
+    CONCLAVE_QUEUE_ID_MAX = 128,       /* bytes of an item's id */
     CONCLAVE_QUEUE_PRIORITY_MAX = 999, /* 0 is taken first */
     CONCLAVE_QUEUE_PRIORITY_DEFAULT = 500,
 };
 
+/* The names of the items and the place of the claims. All users of a path must have the same one. What a put promises
+ * is the same in all of them, with two limits: in a layout of others the item's name is not known after a lost answer, and
+ * neither is the outcome when the session ended with the answer (CONCLAVE_SESSION_EXPIRED).
+ *
+ * KAZOO_LOCKING, and the layouts of Curator with claims_path, have claims that all consumers respect: at least once and
+ * at most once hold among all of them. The consumers of the others (PLAIN, KAZOO, Curator's without a lockPath) remove an
+ * item as they read it. Among these at_most_once is exact: nobody gets an item that another one got. Without
+ * at_most_once only consumers of this library respect a claim: one of the other library may take the item, too, and the
+ * ack gives CONCLAVE_ELOST. */
+enum conclave_queue_layout {
+    CONCLAVE_QUEUE_LAYOUT_NATIVE,
+    /* Sequential nodes with any prefix, as in ZooKeeper's recipe, its DistributedQueue and Curator's
+     * SimpleDistributedQueue (qn-). No priorities. */
+    CONCLAVE_QUEUE_LAYOUT_PLAIN,
+    CONCLAVE_QUEUE_LAYOUT_KAZOO,         /* kazoo's Queue */
+    CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING, /* kazoo's LockingQueue: <path>/entries, <path>/taken */
+    /* Curator's DistributedQueue and DistributedIdQueue (ids). No priorities. In the layouts of Curator an item can hold
+     * several: see conclave_item_count. */
+    CONCLAVE_QUEUE_LAYOUT_CURATOR,
+    CONCLAVE_QUEUE_LAYOUT_CURATOR_PRIORITY, /* its DistributedPriorityQueue: any int is a priority */
+    CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY,    /* its DistributedDelayQueue: ordered by time */
+};
+
 struct conclave_queue;
-struct conclave_item;
 
 /* Callbacks of one runtime run one at a time. */
 struct conclave_queue_callbacks {
@@ -62,6 +89,11 @@ struct conclave_queue_options {
     bool at_most_once;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
+    enum conclave_queue_layout layout;
+    const char
+        *prefix; /* PLAIN: of the items that are put and taken. NULL: "qn-" is put, all are taken */
+    const char
+        *claims_path; /* layouts of Curator: the lockPath of the others; NULL: they have none */
 };
 #define CONCLAVE_QUEUE_OPTIONS_INIT CONCLAVE_INIT(conclave_queue_options)
 
@@ -78,7 +110,7 @@ CONCLAVE_API int conclave_queue_open(struct conclave_recipes *recipes,
 typedef void (*conclave_put_fn)(struct conclave_queue *queue, int error, const char *name,
                                 void *ctx);
 
-/* Puts an item. 0; CONCLAVE_EINVAL (priority); CONCLAVE_ETOOBIG (data: the client's max_request
+/* Puts an item. 0; CONCLAVE_EINVAL (priority; a layout without priorities wants CONCLAVE_QUEUE_PRIORITY_DEFAULT); CONCLAVE_ETOOBIG (data: the client's max_request
  * less 4 KiB is the limit, 1 MiB less that by default); CONCLAVE_EBUSY (full, timeout_ms 0);
  * CONCLAVE_ETIMEDOUT: not put; CONCLAVE_SESSION_EXPIRED: the session ended with the outcome unknown,
  * and no such item is in the queue: it was not put, or it was taken already; or why it cannot be
@@ -91,6 +123,38 @@ CONCLAVE_API int conclave_queue_put(struct conclave_queue *queue, int priority, 
 CONCLAVE_API int conclave_queue_put_async(struct conclave_queue *queue, int priority,
                                           const void *data, size_t len, int64_t timeout_ms,
                                           conclave_put_fn done, void *ctx) CONCLAVE_MUST_USE;
+
+/* Begin with CONCLAVE_PUT_OPTIONS_INIT, then set what differs. */
+struct conclave_put_options {
+    size_t size;
+    int priority;
+    /* Unix time in milliseconds before which nobody takes the item; 0: at once. The consumer's clock decides. NATIVE,
+     * CURATOR_DELAY; at most in the year 2527. */
+    int64_t not_before_ms;
+    /* For conclave_queue_remove; several items may have the same. 1 to CONCLAVE_QUEUE_ID_MAX bytes without "/", "|" and
+     * control characters. NULL: none. NATIVE, CURATOR. */
+    const char *id;
+};
+#define CONCLAVE_PUT_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        .size = sizeof(struct conclave_put_options), .priority = CONCLAVE_QUEUE_PRIORITY_DEFAULT   \
+    }
+
+/* As conclave_queue_put. CONCLAVE_EINVAL also for what the layout cannot say. A delayed item counts for max_items. */
+CONCLAVE_API int conclave_queue_put_with(struct conclave_queue *queue,
+                                         const struct conclave_put_options *options,
+                                         const void *data, size_t len, int64_t timeout_ms,
+                                         char *ret_name) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_queue_put_with_async(struct conclave_queue *queue,
+                                               const struct conclave_put_options *options,
+                                               const void *data, size_t len, int64_t timeout_ms,
+                                               conclave_put_fn done, void *ctx) CONCLAVE_MUST_USE;
+
+/* Removes the items with this id that nobody has claimed, delayed ones too. *ret_count (may be NULL): removed ones; after
+ * a lost answer it may be one too small. 0, CONCLAVE_EINVAL (id, layout), CONCLAVE_ETIMEDOUT (some may be removed), or why not
+ * (CONCLAVE_NO_AUTH, ...). Blocking. */
+CONCLAVE_API int conclave_queue_remove(struct conclave_queue *queue, const char *id,
+                                       int64_t timeout_ms, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* --- consumers ------------------------------------------------------------------- */
 
@@ -107,63 +171,6 @@ CONCLAVE_API int conclave_queue_take(struct conclave_queue *queue, int64_t timeo
 CONCLAVE_API int conclave_queue_take_async(struct conclave_queue *queue, int64_t timeout_ms,
                                            conclave_take_fn done, void *ctx) CONCLAVE_MUST_USE;
 
-/* The item's data; live until the item is freed. */
-CONCLAVE_API const void *conclave_item_data(const struct conclave_item *item, size_t *ret_len);
-CONCLAVE_API const char *conclave_item_name(const struct conclave_item *item);
-CONCLAVE_API int conclave_item_priority(const struct conclave_item *item);
-CONCLAVE_API int conclave_item_attempt(const struct conclave_item *item); /* 1: the first */
-
-/* Copies the data to a buffer. 0, or CONCLAVE_ENOBUFS: nothing was copied, the item stays as it is.
- * *ret_len is its size in both cases. */
-CONCLAVE_API int conclave_item_copy(const struct conclave_item *item, void *buf, size_t size,
-                                    size_t *ret_len) CONCLAVE_MUST_USE;
-
-/* Whether the claim is proved to be valid at this moment: no other consumer has the item. False
- * once it was acknowledged, given back or lost. Any thread, wait-free, async-signal-safe. */
-CONCLAVE_API bool conclave_item_is_held(const struct conclave_item *item);
-/* End of the claim's lease in nanoseconds of CLOCK_BOOTTIME, to pass to other processes; 0 if the
- * claim is not proved to be valid, or the queue is an at-most-once one. */
-CONCLAVE_API int64_t conclave_item_lease_until_ns(const struct conclave_item *item);
-/* Name of the claim's node below the chroot, for a check of your own. */
-CONCLAVE_API const char *conclave_item_claim(const struct conclave_item *item);
-
-/* error as conclave_item_ack gives. */
-typedef void (*conclave_item_fn)(struct conclave_item *item, int error, void *ctx);
-
-/* ack removes the finished item; nack gives it back at once (it becomes a dead letter after
- * max_attempts). 0, CONCLAVE_ELOST (the claim was lost: nothing was changed, another consumer has
- * or gets the item), CONCLAVE_ENOTOWNER (acknowledged or given back before), CONCLAVE_EBUSY (an
- * ack or nack is in progress), CONCLAVE_ETIMEDOUT (it continues in the background). An item of an
- * at-most-once queue needs neither (0). */
-CONCLAVE_API int conclave_item_ack(struct conclave_item *item,
-                                   int64_t timeout_ms) CONCLAVE_MUST_USE;
-CONCLAVE_API int conclave_item_nack(struct conclave_item *item,
-                                    int64_t timeout_ms) CONCLAVE_MUST_USE;
-CONCLAVE_API int conclave_item_ack_async(struct conclave_item *item, conclave_item_fn done,
-                                         void *ctx) CONCLAVE_MUST_USE;
-CONCLAVE_API int conclave_item_nack_async(struct conclave_item *item, conclave_item_fn done,
-                                          void *ctx) CONCLAVE_MUST_USE;
-
-/* A transaction that is carried out only while this claim is valid: 0, CONCLAVE_EFENCED (nothing
- * was done), or the answer's error (CONCLAVE_CONNECTION_LOSS: outcome unknown); the item stays
- * claimed. Blocking. *ret_reply as in conclave_call, for the parts alone; NULL when nothing was
- * sent. */
-CONCLAVE_API int conclave_item_fenced_multi(struct conclave_item *item,
-                                            const struct conclave_op *parts, size_t count,
-                                            struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
-
-/* The parts and the acknowledgement in one transaction, all or nothing: effects in the same
- * ensemble happen exactly once, however often the item is delivered. If the answer is lost, the
- * outcome is checked. Errors as conclave_item_ack, and the error of a part: then nothing was done,
- * and the item stays claimed. Blocking, until the answer or the end of the session. */
-CONCLAVE_API int conclave_item_ack_multi(struct conclave_item *item,
-                                         const struct conclave_op *parts,
-                                         size_t count) CONCLAVE_MUST_USE;
-
-/* Frees the item; an item that was neither acknowledged nor given back is given back. NULL is
- * allowed. */
-CONCLAVE_API void conclave_item_free(struct conclave_item *item);
-
 /* --- looking --------------------------------------------------------------------- */
 
 struct conclave_queue_entry {
@@ -175,6 +182,8 @@ struct conclave_queue_entry {
     int64_t ctime_ms;   /* when it was put (became a dead letter) */
     const void *data;   /* with_data; else NULL */
     size_t data_len;
+    int64_t not_before_ms; /* 0: not delayed */
+    const char *id;        /* NULL: none */
 };
 
 enum conclave_queue_part {
@@ -182,7 +191,7 @@ enum conclave_queue_part {
     CONCLAVE_QUEUE_DEAD,
 };
 
-/* The first `most` entries (0: all) in order, as of now. Blocking: also CONCLAVE_ETIMEDOUT. Free
+/* The first `most` entries (0: all) in order, as of now, delayed ones last. Blocking: also CONCLAVE_ETIMEDOUT. Free
  * with conclave_queue_entries_free. */
 CONCLAVE_API int conclave_queue_list(struct conclave_queue *queue, enum conclave_queue_part part,
                                      size_t most, bool with_data, int64_t timeout_ms,

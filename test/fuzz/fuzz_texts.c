@@ -11,6 +11,7 @@
 #include "recipes/group/service_instance.h"
 #include "recipes/group/uri_spec.h"
 #include "recipes/hold/breadcrumb.h"
+#include "recipes/queue/curator_items.h"
 #include "recipes/queue/queue_names.h"
 #include "redis/records/records.h"
 #include "redis/records/redis_info.h"
@@ -186,20 +187,42 @@ static void fuzz_children(struct slice text)
     for (size_t i = 0; i < found; i++) {
         must(contenders_find(contenders, found, contenders[i].name) < found);
     }
-    must(queue_names_order(names, count, &items, &found) == 0 && found <= count);
-    for (size_t i = 1; i < found; i++) {
-        must(items[i - 1].priority <= items[i].priority);
+    for (int layout = 0; layout <= CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY; layout++) {
+        struct queue_naming queue = {(enum conclave_queue_layout)layout, NULL};
+        size_t due = 0;
+        must(queue_names_order(&queue, names, count, 1000, &items, &found, &due) == 0);
+        must(due <= found && found <= count);
+        for (size_t i = 1; i < found; i++) {
+            must(items[i - 1].order_ms <= items[i].order_ms);
+            must(items[i - 1].order_ms < items[i].order_ms ||
+                 items[i - 1].priority <= items[i].priority);
+        }
+        free(items);
     }
-    free(items);
     free(contenders);
     free(copy);
 }
 
+/* A node of a queue in Curator's layout. */
+static void fuzz_curator_items(struct slice text)
+{
+    size_t count = curator_items_count(text.data, text.len);
+    size_t bytes = 0;
+    for (size_t i = 0; i < count && i < 64; i++) {
+        size_t len = 0;
+        must(curator_items_part(text.data, text.len, i, &len) != NULL);
+        bytes += len;
+    }
+    must(bytes <= text.len);
+    size_t len = 1;
+    must(curator_items_part(text.data, text.len, count, &len) == NULL && len == 0);
+}
+
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    static const fuzz_target targets[] = {fuzz_facts,    fuzz_current, fuzz_plan,  fuzz_result,
-                                          fuzz_report,   fuzz_request, fuzz_event, fuzz_breadcrumb,
-                                          fuzz_instance, fuzz_hosts,   fuzz_view,  fuzz_uri,
-                                          fuzz_children};
+    static const fuzz_target targets[] = {
+        fuzz_facts,   fuzz_current, fuzz_plan,       fuzz_result,       fuzz_report,
+        fuzz_request, fuzz_event,   fuzz_breadcrumb, fuzz_instance,     fuzz_hosts,
+        fuzz_view,    fuzz_uri,     fuzz_children,   fuzz_curator_items};
     fuzz_choose(targets, sizeof targets / sizeof targets[0], data, size);
 }

@@ -29,6 +29,17 @@ static const struct option_row ROWS[] = {
     OPTION_GROUP(ALLOW_SETUID_ROWS, FIELD(allow_setuid)),
     {"number", 'n', OPTION_INTEGER, FIELD(number), "N",
      "list, dead: no more than N. Default: all."},
+    {"delay", 0, OPTION_DURATION, FIELD(delay_ms), "DURATION",
+     "put: nobody takes the item before this time has passed, by the clock of the consumer."},
+    {"item", 0, OPTION_STRING, FIELD(item), "ID",
+     "put: an id of the item, by which remove finds it. Several items may have the same."},
+    {"layout", 0, OPTION_CHOICE, FIELD(layout),
+     "native|plain|kazoo|kazoo-locking|curator|curator-priority|curator-delay",
+     "How the nodes are named; all users of PATH must use the same. plain: sequential nodes of any program. kazoo, kazoo-locking: kazoo's Queue and LockingQueue. curator...: its queues. Default: native."},
+    {"prefix", 0, OPTION_STRING, FIELD(prefix), "TEXT",
+     "Layout plain: prefix of the items. Default: put \"qn-\", take all."},
+    {"claims", 0, OPTION_STRING, FIELD(claims), "PATH",
+     "Layouts of Curator: the lockPath that the other programs use. Default: they use none."},
     {.name = NULL},
 };
 
@@ -43,6 +54,7 @@ static const char ABOUT[] =
     "  list     lists the items: name, attempts, bytes, who has it\n"
     "  dead     lists the dead letters\n"
     "  requeue  puts a dead letter back, in its old place\n"
+    "  remove   removes the items with an ID that nobody has, and prints how many\n"
     "\n"
     "At least once: an item stays in the queue, claimed, until CMD has ended with 0 (or it was "
     "printed); with anything else it is given back. When this process or its session dies, the item "
@@ -58,25 +70,24 @@ static const char MORE[] =
     "QUIT are passed on to it, and end --follow after it.\n"
     "\n"
     "With --json put prints {\"name\"}, take and peek {\"name\", \"priority\", \"attempt\", "
-    "\"data\"}, list and dead one object per line.\n"
+    "\"data\"}, list and dead one object per line, "
+    "remove {\"removed\"}.\n"
     "\n"
     "Exit codes of take: as of \"conclave elect\"; 75 no item in time; 76 the claim was lost.\n";
 
 static const struct command_verb VERBS[] = {
-    [QUEUE_PUT] = {"put", 1, 2, false},
-    [QUEUE_TAKE] = {"take", 1, 1, true},
-    [QUEUE_PEEK] = {"peek", 1, 1, false},
-    [QUEUE_LIST] = {"list", 1, 1, false},
-    [QUEUE_DEAD] = {"dead", 1, 1, false},
-    [QUEUE_REQUEUE] = {"requeue", 2, 2, false},
-    {.name = NULL},
+    [QUEUE_PUT] = {"put", 1, 2, false},       [QUEUE_TAKE] = {"take", 1, 1, true},
+    [QUEUE_PEEK] = {"peek", 1, 1, false},     [QUEUE_LIST] = {"list", 1, 1, false},
+    [QUEUE_DEAD] = {"dead", 1, 1, false},     [QUEUE_REQUEUE] = {"requeue", 2, 2, false},
+    [QUEUE_REMOVE] = {"remove", 2, 2, false}, {.name = NULL},
 };
 
 const struct command_usage QUEUE_USAGE = {
     .name = "queue",
     .forms =
         (const char *const[]){"put PATH [DATA] [options]", "take PATH [options] [-- CMD [ARGS...]]",
-                              "peek PATH", "list PATH", "dead PATH", "requeue PATH NAME", NULL},
+                              "peek PATH", "list PATH", "dead PATH", "requeue PATH NAME",
+                              "remove PATH ID", NULL},
     .about = ABOUT,
     .rows = ROWS,
     .verbs = VERBS,
@@ -91,11 +102,30 @@ static int queue_cli_check(const struct queue_cli *cli, enum queue_verb verb)
     const struct usage_rule rules[] = {
         {verb != QUEUE_TAKE && taking,
          "--follow, --at-most-once, --max-attempts and --id are for take"},
-        {verb != QUEUE_PUT && (cli->file != NULL || cli->max_items > 0),
-         "--file and --max-items are for put"},
+        {verb != QUEUE_PUT &&
+             (cli->file != NULL || cli->max_items > 0 || cli->delay_ms != 0 || cli->item != NULL),
+         "--file, --max-items, --delay and --item are for put"},
+        {cli->delay_ms < 0, "--delay wants 0 or more"},
+        {cli->delay_ms > 0 && cli->layout != CONCLAVE_QUEUE_LAYOUT_NATIVE &&
+             cli->layout != CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY,
+         "--delay wants the layout native or curator-delay"},
+        {(cli->item != NULL || verb == QUEUE_REMOVE) &&
+             cli->layout != CONCLAVE_QUEUE_LAYOUT_NATIVE &&
+             cli->layout != CONCLAVE_QUEUE_LAYOUT_CURATOR,
+         "--item and remove want the layout native or curator"},
+        {cli->prefix != NULL && cli->layout != CONCLAVE_QUEUE_LAYOUT_PLAIN,
+         "--prefix is for --layout plain"},
+        {cli->claims != NULL && cli->layout < CONCLAVE_QUEUE_LAYOUT_CURATOR,
+         "--claims is for the layouts of Curator"},
         {cli->data != NULL && cli->file != NULL, "give DATA or --file, not both"},
-        {cli->priority < 0 || cli->priority > CONCLAVE_QUEUE_PRIORITY_MAX,
+        {cli->priority < 0 || (cli->priority > CONCLAVE_QUEUE_PRIORITY_MAX &&
+                               cli->layout != CONCLAVE_QUEUE_LAYOUT_CURATOR_PRIORITY),
          "--priority wants a number from 0 to 999"},
+        {cli->priority != CONCLAVE_QUEUE_PRIORITY_DEFAULT &&
+             (cli->layout == CONCLAVE_QUEUE_LAYOUT_PLAIN ||
+              cli->layout == CONCLAVE_QUEUE_LAYOUT_CURATOR ||
+              cli->layout == CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY),
+         "this layout has no priorities"},
         {cli->max_items < 0 || cli->max_attempts < 0 || cli->number < 0,
          "--max-items, --max-attempts and --number want 0 or more"},
         {cli->id != NULL && (cli->id[0] == '\0' || strchr(cli->id, '\n') != NULL),

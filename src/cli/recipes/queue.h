@@ -10,10 +10,15 @@
 struct queue_cli {
     struct common_options common; /* timeout_ms: CONCLAVE_FOREVER by default */
     const char *path;
-    const char *data; /* of put; the name of requeue; may be NULL */
+    const char *data; /* of put; the name of requeue, the id of remove; may be NULL */
     char *const *command;
     const char *file;
     const char *id;
+    const char *prefix;
+    const char *claims;
+    const char *item; /* id of the item */
+    int layout;       /* enum conclave_queue_layout */
+    int64_t delay_ms;
     int64_t priority;
     int64_t max_items;
     int64_t max_attempts;
@@ -27,7 +32,15 @@ struct queue_cli {
 
 extern const struct command_usage QUEUE_USAGE;
 
-enum queue_verb { QUEUE_PUT, QUEUE_TAKE, QUEUE_PEEK, QUEUE_LIST, QUEUE_DEAD, QUEUE_REQUEUE };
+enum queue_verb {
+    QUEUE_PUT,
+    QUEUE_TAKE,
+    QUEUE_PEEK,
+    QUEUE_LIST,
+    QUEUE_DEAD,
+    QUEUE_REQUEUE,
+    QUEUE_REMOVE
+};
 
 /* Opens the queue. 0, or the exit code after the error was printed. Closing waits until all items are given back, as
  * long as the session lives. */

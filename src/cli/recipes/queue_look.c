@@ -1,4 +1,5 @@
-/* conclave queue put, peek, list, dead, requeue. */
+/* conclave queue put, peek, list, dead, requeue, remove. */
+#include "base/clock.h"
 #include "cli/common/data_input.h"
 #include "cli/common/record.h"
 #include "cli/recipes/queue.h"
@@ -17,6 +18,9 @@ int queue_cli_open(const struct queue_cli *cli, struct conclave_recipes *recipes
     options.max_items = cli->max_items;
     options.max_attempts = (int)cli->max_attempts;
     options.at_most_once = cli->at_most_once;
+    options.layout = cli->layout;
+    options.prefix = cli->prefix;
+    options.claims_path = cli->claims;
     int error = conclave_queue_open(recipes, &options, callbacks, ctx, ret);
     return error == 0 ? 0 : fail(QUEUE_USAGE.name, cli->path, error);
 }
@@ -80,6 +84,12 @@ static int entry_print(const struct queue_cli *cli, const struct conclave_queue_
     if (r.json) {
         json_member_int(&r.j, "created_ms", e->ctime_ms);
     }
+    if (r.json && e->not_before_ms != 0) {
+        json_member_int(&r.j, "not_before_ms", e->not_before_ms);
+    }
+    if (r.json && e->id != NULL) {
+        json_member_string(&r.j, "id", e->id);
+    }
     record_string(&r, held ? "holder" : NULL, held ? e->holder : "-");
     if (r.json && held) {
         json_member_hex(&r.j, "session", e->session_id);
@@ -92,10 +102,29 @@ static int entry_print(const struct queue_cli *cli, const struct conclave_queue_
 static int look_put(const struct queue_look *look, struct conclave_queue *queue)
 {
     const struct queue_cli *cli = look->cli;
+    struct conclave_put_options options = CONCLAVE_PUT_OPTIONS_INIT;
     char name[CONCLAVE_QUEUE_NAME_MAX] = "";
-    int error = conclave_queue_put(queue, (int)cli->priority, look->data.data, look->data.len,
-                                   cli->common.timeout_ms, name);
+    options.priority = (int)cli->priority;
+    options.id = cli->item;
+    if (cli->delay_ms > 0) {
+        options.not_before_ms = clock_wall_ms(clock_system()) + cli->delay_ms;
+    }
+    int error = conclave_queue_put_with(queue, &options, look->data.data, look->data.len,
+                                        cli->common.timeout_ms, name);
     return error == 0 ? name_print(cli, name) : error;
+}
+
+static int look_remove(const struct queue_cli *cli, struct conclave_queue *queue)
+{
+    struct record r;
+    size_t count = 0;
+    int error = conclave_queue_remove(queue, cli->data, answer_timeout(cli), &count);
+    if (error != 0) {
+        return error;
+    }
+    record_begin(&r, cli->common.json);
+    record_int(&r, "removed", (int64_t)count);
+    return record_print(&r);
 }
 
 static int list(const struct queue_cli *cli, struct conclave_queue *queue,
@@ -136,6 +165,8 @@ static int verb_run(const struct queue_look *look, struct conclave_queue *queue)
         return look_put(look, queue);
     case QUEUE_PEEK:
         return peek(cli, queue);
+    case QUEUE_REMOVE:
+        return look_remove(cli, queue);
     case QUEUE_REQUEUE:
         return conclave_queue_requeue(queue, cli->data, answer_timeout(cli));
     default:

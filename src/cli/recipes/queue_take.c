@@ -1,6 +1,7 @@
 /* conclave queue take: one item, or with --follow one after the other; each printed, or given to a
  * command. The main thread waits for signals and for the queue's callbacks. */
 #include "base/buf.h"
+#include "cli/common/data_input.h"
 #include "cli/recipes/queue.h"
 #include "cli/run/item_command.h"
 
@@ -24,6 +25,7 @@ struct taking {
     struct item_command handler;
     bool broken; /* its guardian is gone: nothing can be run any more */
     struct conclave_item *item;
+    struct buf parts; /* of an item that has several */
     atomic_int error;
     atomic_bool answered;
     atomic_bool lost; /* the item's claim */
@@ -90,13 +92,34 @@ static int queue_take_settle(struct taking *t, bool ack, int code)
     return error == 0 ? code : fail(QUEUE_USAGE.name, t->cli->path, error);
 }
 
+/* The item's bytes; those of several parts one behind the other, until the next call. */
+static int item_bytes(struct taking *t, struct slice *ret)
+{
+    size_t count = conclave_item_count(t->item);
+    const void *data = conclave_item_data(t->item, &ret->len);
+    *ret = slice_make(data, ret->len);
+    if (count < 2) {
+        return 0;
+    }
+    buf_reset(&t->parts);
+    for (size_t i = 0; i < count; i++) {
+        size_t len;
+        const void *part = conclave_item_part(t->item, i, &len);
+        buf_append(&t->parts, part, len);
+    }
+    *ret = buf_slice(&t->parts);
+    return t->parts.failed ? CONCLAVE_ENOMEM : 0;
+}
+
 static int print_item(struct taking *t)
 {
-    size_t len;
-    const void *data = conclave_item_data(t->item, &len);
-    int error =
-        queue_item_print(t->cli, conclave_item_name(t->item), conclave_item_priority(t->item),
-                         conclave_item_attempt(t->item), data, len);
+    struct slice data = {0};
+    int error = item_bytes(t, &data);
+    if (error == 0) {
+        error =
+            queue_item_print(t->cli, conclave_item_name(t->item), conclave_item_priority(t->item),
+                             conclave_item_attempt(t->item), data.data, data.len);
+    }
     int code = error == 0 ? 0 : fail(QUEUE_USAGE.name, NULL, error);
     return queue_take_settle(t, error == 0, code);
 }
@@ -107,7 +130,7 @@ static void queue_variables(const struct child_spec *spec, struct buf *out)
     const char *path = spec->program->path;
     buf_printf(out, "CONCLAVE_PATH=%s%c", path, 0);
     buf_printf(out, "CONCLAVE_NODE=%s%c", term->node, 0);
-    buf_printf(out, "CONCLAVE_CLAIM=%s.claims/%s%c", path, term->node, 0);
+    buf_printf(out, "CONCLAVE_CLAIM=%s/%s%c", spec->program->id, term->node, 0);
     buf_printf(out, "CONCLAVE_ATTEMPT=%d%c", term->attempt, 0);
     buf_printf(out, "CONCLAVE_PRIORITY=%d%c", term->priority, 0);
     if (!term->unleased) {
@@ -140,7 +163,13 @@ static int run_item(struct taking *t, int *ret_signal)
 {
     struct item_command_end end;
     struct item_command_job job = {.lost = &t->lost};
-    job.input = conclave_item_data(t->item, &job.input_len);
+    struct slice data = {0};
+    int error = item_bytes(t, &data);
+    if (error != 0) {
+        return queue_take_settle(t, false, fail(QUEUE_USAGE.name, t->cli->path, error));
+    }
+    job.input = data.data;
+    job.input_len = data.len;
     (void)snprintf(job.term.node, sizeof job.term.node, "%s", conclave_item_name(t->item));
     job.term.attempt = conclave_item_attempt(t->item);
     job.term.priority = conclave_item_priority(t->item);
@@ -153,7 +182,7 @@ static int run_item(struct taking *t, int *ret_signal)
     if (code != 0) {
         return queue_take_settle(t, false, code);
     }
-    int error = item_command_run(&t->handler, &job, &t->waiter, &end);
+    error = item_command_run(&t->handler, &job, &t->waiter, &end);
     if (error == CONCLAVE_ECLOSED) {
         t->broken = true;
         return queue_take_settle(t, false, end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN);
@@ -214,20 +243,31 @@ int queue_cli_take(const struct queue_cli *cli)
 {
     struct common_options common = cli->common;
     struct taking t = {.cli = cli, .handler = ITEM_COMMAND_NONE};
+    bool taken = cli->layout == CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING;
+    struct buf claims; /* their folder */
     sigset_t mask;
+    buf_init(&t.parts, DATA_INPUT_MAX);
+    buf_init(&claims, DATA_INPUT_MAX);
+    buf_append_str(&claims, cli->claims != NULL ? cli->claims : cli->path);
+    buf_append_str(&claims, cli->claims != NULL ? "" : taken ? "/taken" : ".claims");
     struct child_program program = {.command = QUEUE_USAGE.name,
                                     .argv = cli->command,
                                     .variables = queue_variables,
                                     .path = cli->path,
+                                    .id = buf_cstr(&claims),
                                     .mask = &mask,
                                     .allow_setuid = cli->allow_setuid};
     common.timeout_ms = cli->connect_timeout_ms;
     (void)sigprocmask(SIG_SETMASK, NULL, &mask);
-    int code = cli->command != NULL ? item_command_init(&t.handler, &program, true) : 0;
+    int code = !buf_ok(&claims)       ? fail(QUEUE_USAGE.name, NULL, CONCLAVE_ENOMEM)
+               : cli->command != NULL ? item_command_init(&t.handler, &program, true)
+                                      : 0;
     if (code == 0) {
         code = connection_run_waiting(QUEUE_USAGE.name, &common, &t.waiter, WAITER_END_SIGNALS,
                                       take_run, &t);
     }
     item_command_finish(&t.handler);
+    buf_finish(&t.parts);
+    buf_finish(&claims);
     return code;
 }

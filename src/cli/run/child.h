@@ -40,7 +40,7 @@ struct child_program {
     void (*variables)(const struct child_spec *spec, struct buf *out);
     const char *path;     /* of the election, lock, queue or barrier */
     const char *role;     /* "leader"; of child_variables_of_holder */
-    const char *id;       /* of the contender; the same */
+    const char *id;       /* of the contender, the same; of a queue the folder of its claims */
     int tty_fd;           /* terminal whose foreground it gets, -1: none */
     int input_fd;         /* file that is its input from the beginning on, -1: it inherits one */
     const sigset_t *mask; /* signals blocked in the child, as the user's shell left them */

@@ -1,6 +1,7 @@
 /* The queue's handle: opened, closed, and what its files share. */
 #include "recipes/queue/queue.h"
 
+#include "base/clock.h"
 #include "client/core/acl.h"
 #include "recipes/engine/option_copies.h"
 
@@ -15,9 +16,27 @@ void queue_op_acl(const struct conclave_queue *q, struct conclave_op *op)
     op->acl_count = q->options.acl_count;
 }
 
+int64_t queue_wall_ms(void)
+{
+    return clock_wall_ms(clock_system());
+}
+
+bool queue_node_stays(const struct conclave_queue *q, const char *path)
+{
+    return q->naming.layout != CONCLAVE_QUEUE_LAYOUT_NATIVE &&
+           (strcmp(path, q->path) == 0 || strcmp(path, q->claims) == 0);
+}
+
+void queue_call_ensure(const struct conclave_queue *q, struct call *call, const char *path)
+{
+    call->ensure.persistent = queue_node_stays(q, path);
+    call_ensure(call, path, q->acl, q->options.acl_count);
+}
+
 int queue_ensure(const struct conclave_queue *q, struct ensure_path *ensure, const char *path,
                  void (*done)(struct ensure_path *ensure, int error))
 {
+    ensure->persistent = queue_node_stays(q, path);
     return ensure_path_start(ensure, path, q->acl, q->options.acl_count, done);
 }
 
@@ -70,8 +89,10 @@ static void queue_free(struct host *host)
     struct conclave_queue *q = queue_of(host);
     queue_order_finish(&q->order);
     queue_size_finish(q);
+    free(q->base);
     free(q->path);
     free(q->claims);
+    free(q->prefix);
     free(q->dead);
     free(q->line);
     free(q->room);
@@ -87,27 +108,49 @@ static const struct host_class queue_class = {
 
 /* --- opening ----------------------------------------------------------------------- */
 
+static bool queue_layout_valid(const struct conclave_queue_options *o)
+{
+    bool plain = o->layout == CONCLAVE_QUEUE_LAYOUT_PLAIN;
+    bool curator = o->layout >= CONCLAVE_QUEUE_LAYOUT_CURATOR &&
+                   o->layout <= CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY;
+    bool known = curator || (o->layout >= CONCLAVE_QUEUE_LAYOUT_NATIVE &&
+                             o->layout <= CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING);
+    bool prefix = o->prefix == NULL ||
+                  (plain && o->prefix[0] != '\0' && strlen(o->prefix) <= CONCLAVE_QUEUE_ID_MAX &&
+                   strchr(o->prefix, '/') == NULL);
+    return known && prefix &&
+           (o->claims_path == NULL || (curator && option_path_valid(o->claims_path)));
+}
+
 static bool queue_options_valid(const struct conclave_queue_options *o)
 {
     return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) &&
-           o->max_attempts >= 0 && o->max_items >= 0 &&
+           queue_layout_valid(o) && o->max_attempts >= 0 && o->max_items >= 0 &&
            (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= ID_MAX));
 }
 
 static int queue_copy_options(struct conclave_queue *q, const struct conclave_queue_options *o)
 {
+    bool folders = o->layout == CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING;
     q->options = *o;
-    q->options.path = q->path = strdup(o->path);
+    q->options.path = q->base = strdup(o->path);
+    q->path = folders ? text_concat(o->path, "/entries") : strdup(o->path);
+    q->options.prefix = q->prefix = o->prefix != NULL ? strdup(o->prefix) : NULL;
+    q->naming = (struct queue_naming){o->layout, q->prefix};
     q->options.id = q->id = o->id != NULL ? strdup(o->id) : default_id();
-    q->claims = text_concat(o->path, ".claims");
+    q->claims = o->claims_path != NULL ? strdup(o->claims_path)
+                                       : text_concat(o->path, folders ? "/taken" : ".claims");
+    q->options.claims_path = q->claims;
     q->dead = text_concat(o->path, ".dead");
     q->line = text_concat(o->path, ".line");
     q->room = text_concat(o->path, ".room");
     q->puts = text_concat(o->path, ".puts");
     bool copied = acl_copy_option(o->acl, o->acl_count, &q->acl, &q->options.acl_count);
     q->options.acl = q->acl;
-    return copied && q->path != NULL && q->claims != NULL && q->dead != NULL && q->line != NULL &&
-                   q->room != NULL && q->puts != NULL && q->id != NULL
+    return copied && q->base != NULL && q->path != NULL &&
+                   (q->prefix != NULL) == (o->prefix != NULL) && q->claims != NULL &&
+                   q->dead != NULL && q->line != NULL && q->room != NULL && q->puts != NULL &&
+                   q->id != NULL
                ? 0
                : CONCLAVE_ENOMEM;
 }

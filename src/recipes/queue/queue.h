@@ -15,6 +15,7 @@
 #include "recipes/engine/grant.h"
 #include "recipes/engine/handle_calls.h"
 #include "recipes/engine/protected_create.h"
+#include "recipes/queue/curator_items.h"
 #include "recipes/queue/queue_names.h"
 #include "recipes/queue/queue_waiters.h"
 
@@ -74,8 +75,11 @@ struct conclave_queue {
     struct conclave_queue_options options; /* strings of it are those below */
     struct conclave_queue_callbacks callbacks;
     void *ctx;
-    char *path;
-    char *claims; /* <path>.claims */
+    struct queue_naming naming; /* its prefix is options.prefix */
+    char *base;                 /* options.path */
+    char *path;                 /* of the items: base, or the layout's folder below it */
+    char *claims;               /* <base>.claims, or where the layout has them */
+    char *prefix;
     char *dead;
     char *line;
     char *room;
@@ -92,7 +96,23 @@ static inline struct conclave_queue *queue_of(struct host *host)
     return CONTAINER_OF(host, struct conclave_queue, host);
 }
 
-/* "<dir>/<name>"; the op's ACL is the queue's. */
+/* The Unix time in milliseconds. */
+int64_t queue_wall_ms(void);
+
+/* Whether the items' bytes are in Curator's format. */
+static inline bool queue_wraps_items(const struct conclave_queue *q)
+{
+    return q->naming.layout >= CONCLAVE_QUEUE_LAYOUT_CURATOR;
+}
+
+/* Whether a missing node must be made as a plain one: users of other layouts do not make it again when the server has
+ * removed an empty container. */
+bool queue_node_stays(const struct conclave_queue *q, const char *path);
+
+/* Makes one of the queue's nodes for a call, which is then run. */
+void queue_call_ensure(const struct conclave_queue *q, struct call *call, const char *path);
+
+/* The op's ACL is the queue's. */
 void queue_op_acl(const struct conclave_queue *q, struct conclave_op *op);
 
 /* Makes one of its nodes, after CONCLAVE_NO_NODE. As ensure_path_start. */

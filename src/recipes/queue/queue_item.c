@@ -446,7 +446,7 @@ void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, vo
     item->len = len;
     item->version = version;
     item->session_id = session_id;
-    item->priority = queue_name_parse(item->name, &parsed) ? parsed.priority : 0;
+    item->priority = queue_name_parse(&q->naming, item->name, &parsed) ? parsed.priority : 0;
     list_init(&item->link);
     list_init(&item->holder.link);
     step_init(&item->step, &item->handle);
@@ -487,10 +487,27 @@ void queue_item_drop(struct conclave_item *item)
 
 /* --- the public functions ------------------------------------------------------------------------ */
 
+size_t conclave_item_count(const struct conclave_item *item)
+{
+    return queue_wraps_items(item->queue) ? curator_items_count(item->data, item->len) : 1;
+}
+
+const void *conclave_item_part(const struct conclave_item *item, size_t index, size_t *ret_len)
+{
+    if (queue_wraps_items(item->queue)) {
+        return curator_items_part(item->data, item->len, index, ret_len);
+    }
+    *ret_len = index == 0 ? item->len : 0;
+    return index == 0 ? item->data : NULL;
+}
+
 const void *conclave_item_data(const struct conclave_item *item, size_t *ret_len)
 {
-    *ret_len = item->len;
-    return item->data;
+    const void *part = conclave_item_part(item, 0, ret_len);
+    if (part == NULL) {
+        *ret_len = item->len;
+    }
+    return part != NULL ? part : item->data;
 }
 
 const char *conclave_item_name(const struct conclave_item *item)
@@ -510,12 +527,12 @@ int conclave_item_attempt(const struct conclave_item *item)
 
 int conclave_item_copy(const struct conclave_item *item, void *buf, size_t size, size_t *ret_len)
 {
-    *ret_len = item->len;
-    if (item->len > size) {
+    const void *data = conclave_item_data(item, ret_len);
+    if (*ret_len > size) {
         return CONCLAVE_ENOBUFS;
     }
-    if (item->len > 0) {
-        memcpy(buf, item->data, item->len);
+    if (*ret_len > 0) {
+        memcpy(buf, data, *ret_len);
     }
     return 0;
 }

@@ -19,34 +19,49 @@ struct looking {
     bool with_data;
 };
 
-/* Name, holder and data in one block, which name points to. */
-static int entry_fill(struct conclave_queue_entry *e, const char *name, struct slice holder,
-                      const struct conclave_reply *item, bool with_data)
+/* What a consumer gets: in Curator's layouts the first part. */
+static struct slice entry_data(const struct looking *look, const struct conclave_reply *item)
 {
-    size_t data_len = with_data ? item->data_len : 0;
-    char *block = malloc(strlen(name) + 1 + holder.len + 1 + data_len + 1);
+    size_t len = 0;
+    const void *part = queue_wraps_items(look->queue)
+                           ? curator_items_part(item->data, item->data_len, 0, &len)
+                           : NULL;
+    return part != NULL ? slice_make(part, len) : slice_make(item->data, item->data_len);
+}
+
+/* Name, id, holder and data in one block, which name points to. */
+static int entry_fill(struct conclave_queue_entry *e, const struct looking *look,
+                      const struct queue_name *name, struct slice holder,
+                      const struct conclave_reply *item)
+{
+    struct slice data = look->with_data ? entry_data(look, item) : slice_make(NULL, 0);
+    size_t name_len = strlen(name->name);
+    char *block = malloc(name_len + 1 + name->id_len + 1 + holder.len + 1 + data.len + 1);
     if (block == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    e->name = block_add(&block, name, strlen(name));
+    e->name = block_add(&block, name->name, name_len);
+    e->id = name->id_len > 0 ? block_add(&block, name->id, name->id_len) : NULL;
     e->holder = block_add(&block, holder.data, holder.len);
-    e->data = with_data ? block_add(&block, item->data, data_len) : NULL;
-    e->data_len = with_data ? data_len : (size_t)item->stat.data_length;
+    e->data = look->with_data ? block_add(&block, data.data, data.len) : NULL;
+    e->data_len = look->with_data ? data.len : (size_t)item->stat.data_length;
+    e->priority = name->priority;
+    e->not_before_ms = name->due_ms;
     e->attempts = item->stat.version;
     e->ctime_ms = item->stat.ctime_ms;
     return 0;
 }
 
 /* One entry; CONCLAVE_NO_NODE: it has gone meanwhile. */
-static int entry_read(struct blocking *b, const struct looking *look, const char *name,
+static int entry_read(struct blocking *b, const struct looking *look, const struct queue_name *name,
                       bool claimed, struct conclave_queue_entry *e)
 {
     struct conclave_reply *item = NULL;
     struct conclave_reply *claim = NULL;
     const char *holder = NULL;
     size_t holder_len = 0;
-    char *path = path_join(look->dir, name);
-    char *claim_path = path_join(look->queue->claims, name);
+    char *path = path_join(look->dir, name->name);
+    char *claim_path = path_join(look->queue->claims, name->name);
     int error = path == NULL || claim_path == NULL ? CONCLAVE_ENOMEM : 0;
     if (error == 0) {
         error =
@@ -66,7 +81,7 @@ static int entry_read(struct blocking *b, const struct looking *look, const char
         error = error == CONCLAVE_NO_NODE ? 0 : error;
     }
     if (error == 0) {
-        error = entry_fill(e, name, slice_make(holder, holder_len), item, look->with_data);
+        error = entry_fill(e, look, name, slice_make(holder, holder_len), item);
     }
     conclave_reply_free(item);
     conclave_reply_free(claim);
@@ -91,16 +106,17 @@ static int read_entries(struct blocking *b, const struct looking *look,
 {
     struct queue_name *names = NULL;
     size_t count = 0;
+    size_t due = 0;
     size_t n = 0;
-    int error = queue_names_order(children->children, children->children_count, &names, &count);
+    int error = queue_names_order(&look->queue->naming, children->children,
+                                  children->children_count, queue_wall_ms(), &names, &count, &due);
     if (error != 0) {
         return error;
     }
     struct conclave_queue_entry *list = calloc(count + 1, sizeof *list);
     error = list == NULL ? CONCLAVE_ENOMEM : 0;
     for (size_t i = 0; i < count && error == 0 && (look->most == 0 || n < look->most); i++) {
-        list[n].priority = names[i].priority;
-        error = entry_read(b, look, names[i].name, has_name(claims, names[i].name), &list[n]);
+        error = entry_read(b, look, &names[i], has_name(claims, names[i].name), &list[n]);
         n += error == 0 ? 1 : 0;
         error = error == CONCLAVE_NO_NODE ? 0 : error;
     }
@@ -206,13 +222,14 @@ int conclave_queue_requeue(struct conclave_queue *q, const char *name, int64_t t
     if (error != 0) {
         return error;
     }
-    if (name == NULL || strchr(name, '/') != NULL || !queue_name_parse(name, &parsed)) {
+    if (name == NULL || strchr(name, '/') != NULL || !queue_name_parse(&q->naming, name, &parsed)) {
         return CONCLAVE_EINVAL;
     }
     char *from = path_join(q->dead, name);
     char *to = path_join(q->path, name);
     error = from == NULL || to == NULL ? CONCLAVE_ENOMEM : move_back(q, &b, from, to, &missing);
     if (error == CONCLAVE_NO_NODE && missing) {
+        b.plain = queue_node_stays(q, q->path);
         error = blocking_ensure(&b, q->path, q->acl, q->options.acl_count);
         error = error == 0 ? move_back(q, &b, from, to, &missing) : error;
     }

@@ -24,15 +24,14 @@ static void marker_unref(struct queue_marker *m)
 
 static struct queue_marker *marker_create(const struct conclave_queue *q)
 {
-    char prefix[NAME_PREFIX_MAX];
+    char guid[NAME_PREFIX_MAX];
     struct queue_marker *m = calloc(1, sizeof *m);
-    queue_name_make_prefix(0, prefix);
-    prefix[strlen(prefix) - strlen("-q_")] = '\0';
+    queue_guid(guid);
     if (m == NULL) {
         return NULL;
     }
     m->refs = 1;
-    m->path = path_join(q->puts, prefix);
+    m->path = path_join(q->puts, guid);
     m->removal = m->path != NULL ? deletion_create(m->path) : NULL;
     if (m->removal == NULL) {
         marker_unref(m);

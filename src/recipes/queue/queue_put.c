@@ -36,7 +36,7 @@ static const uint16_t PUT_NEXT[] = {
 
 /* The request of a public function. */
 struct put_request {
-    int priority;
+    struct queue_label label;
     const void *data;
     size_t len;
     conclave_put_fn done;
@@ -45,9 +45,10 @@ struct put_request {
 };
 
 struct put {
-    struct call call; /* first */
-    char prefix[NAME_PREFIX_MAX];
-    char *path; /* <path>/<prefix> */
+    struct call call;                     /* first */
+    char prefix[CONCLAVE_QUEUE_NAME_MAX]; /* of the item; unique in our own layout */
+    char note[NAME_PREFIX_MAX];           /* for the marker; unique */
+    char *path;                           /* <path>/<prefix> */
     void *data;
     size_t len;
     enum put_phase phase;
@@ -103,8 +104,7 @@ static void take_name(struct put *p, const char *path)
 
 static void put_ensure(struct put *p, const char *path)
 {
-    struct conclave_queue *q = put_queue(p);
-    call_ensure(&p->call, path, q->acl, q->options.acl_count);
+    queue_call_ensure(put_queue(p), &p->call, path);
 }
 
 /* The marker's state by the transaction's second part. */
@@ -162,7 +162,7 @@ static void put_send(struct put *p)
     parts[0] = conclave_op_create(p->path, p->data, p->len, CONCLAVE_PERSISTENT_SEQUENTIAL);
     queue_op_acl(q, &parts[0]);
     put_to(p, PUT_UNKNOWN);
-    if (queue_turn_send(q, &p->turn, p->prefix, &parts[1]) != 0) {
+    if (queue_turn_send(q, &p->turn, p->note, &parts[1]) != 0) {
         put_to(p, PUT_READY);
         call_retry_later(&p->call);
         return;
@@ -173,6 +173,12 @@ static void put_send(struct put *p)
 }
 
 /* --- recovery of a lost answer --------------------------------------------------------- */
+
+/* Other layouts have no room for a guid: an item cannot be found again. */
+static bool has_unique_name(const struct put *p)
+{
+    return put_queue(p)->naming.layout == CONCLAVE_QUEUE_LAYOUT_NATIVE;
+}
 
 static void on_name(struct call *call, const struct conclave_reply *reply)
 {
@@ -207,10 +213,12 @@ static void on_marker(struct call *call, const struct conclave_reply *reply)
     struct put *p = put_of(call);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         call_trouble(call, reply->error);
-    } else if (queue_turn_was_done(&p->turn, reply, p->prefix)) {
+    } else if (!queue_turn_was_done(&p->turn, reply, p->note)) {
+        put_to(p, PUT_READY);
+    } else if (has_unique_name(p)) {
         put_search(p); /* it was put; for its name */
     } else {
-        put_to(p, PUT_READY);
+        put_end(call, 0);
     }
 }
 
@@ -230,6 +238,10 @@ static void put_on_synced(struct call *call, const struct conclave_reply *reply)
 static void put_recover(struct put *p)
 {
     if (p->phase == PUT_UNKNOWN && client_session_id(call_client(&p->call)) != p->turn.session_id) {
+        if (!has_unique_name(p)) {
+            put_end(&p->call, CONCLAVE_SESSION_EXPIRED);
+            return;
+        }
         put_to(p, PUT_SEARCH);
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, put_queue(p)->path, 0);
@@ -363,8 +375,7 @@ static int put_create(struct host *host, void *request, struct call **ret)
 {
     struct conclave_queue *q = queue_of(host);
     const struct put_request *r = request;
-    if (r->priority < 0 || r->priority > CONCLAVE_QUEUE_PRIORITY_MAX ||
-        (r->data == NULL && r->len > 0)) {
+    if (!queue_label_valid(&q->naming, &r->label) || (r->data == NULL && r->len > 0)) {
         return CONCLAVE_EINVAL;
     }
     size_t most = client_max_request(host->handle.rt->client);
@@ -375,14 +386,16 @@ static int put_create(struct host *host, void *request, struct call **ret)
     if (p == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    queue_name_make_prefix(r->priority, p->prefix);
+    queue_name_make_prefix(&q->naming, &r->label, p->prefix);
+    queue_guid(p->note);
     p->path = path_join(q->path, p->prefix);
-    p->data = bytes_copy(r->data, r->len);
+    p->len = queue_wraps_items(q) ? CURATOR_ITEM_BYTES + r->len : r->len;
+    p->data =
+        queue_wraps_items(q) ? curator_item_make(r->data, r->len) : bytes_copy(r->data, r->len);
     if (p->path == NULL || p->data == NULL) {
         put_free_parts(p);
         return CONCLAVE_ENOMEM;
     }
-    p->len = r->len;
     p->done = r->done;
     p->ctx = r->ctx;
     call_init(&p->call, host, &put_class);
@@ -393,11 +406,33 @@ static int put_create(struct host *host, void *request, struct call **ret)
     return 0;
 }
 
+static bool put_request_fill(struct put_request *request,
+                             const struct conclave_put_options *options)
+{
+    bool valid = options != NULL && options->size >= sizeof *options;
+    if (valid) {
+        request->label =
+            (struct queue_label){options->priority, options->not_before_ms, options->id};
+    }
+    return valid;
+}
+
+int conclave_queue_put_with_async(struct conclave_queue *q,
+                                  const struct conclave_put_options *options, const void *data,
+                                  size_t len, int64_t timeout_ms, conclave_put_fn done, void *ctx)
+{
+    struct put_request request = {.data = data, .len = len, .done = done, .ctx = ctx};
+    return put_request_fill(&request, options)
+               ? host_call(&q->host, put_create, &request, timeout_ms)
+               : CONCLAVE_EINVAL;
+}
+
 int conclave_queue_put_async(struct conclave_queue *q, int priority, const void *data, size_t len,
                              int64_t timeout_ms, conclave_put_fn done, void *ctx)
 {
-    struct put_request request = {priority, data, len, done, ctx, NULL};
-    return host_call(&q->host, put_create, &request, timeout_ms);
+    struct conclave_put_options options = CONCLAVE_PUT_OPTIONS_INIT;
+    options.priority = priority;
+    return conclave_queue_put_with_async(q, &options, data, len, timeout_ms, done, ctx);
 }
 
 static void put_collect(struct call *call, void *request)
@@ -408,9 +443,19 @@ static void put_collect(struct call *call, void *request)
     }
 }
 
+int conclave_queue_put_with(struct conclave_queue *q, const struct conclave_put_options *options,
+                            const void *data, size_t len, int64_t timeout_ms, char *ret_name)
+{
+    struct put_request request = {.data = data, .len = len, .ret_name = ret_name};
+    return put_request_fill(&request, options)
+               ? host_call_wait(&q->host, put_create, &request, timeout_ms, put_collect)
+               : CONCLAVE_EINVAL;
+}
+
 int conclave_queue_put(struct conclave_queue *q, int priority, const void *data, size_t len,
                        int64_t timeout_ms, char *ret_name)
 {
-    struct put_request request = {priority, data, len, NULL, NULL, ret_name};
-    return host_call_wait(&q->host, put_create, &request, timeout_ms, put_collect);
+    struct conclave_put_options options = CONCLAVE_PUT_OPTIONS_INIT;
+    options.priority = priority;
+    return conclave_queue_put_with(q, &options, data, len, timeout_ms, ret_name);
 }

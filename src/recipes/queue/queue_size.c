@@ -43,7 +43,7 @@ static void queue_size_on_listed(struct step *step, const struct conclave_reply 
         int64_t count = 0;
         for (size_t i = 0; i < reply->children_count; i++) {
             struct queue_name name;
-            count += queue_name_parse(reply->children[i], &name) ? 1 : 0;
+            count += queue_name_parse(&q->naming, reply->children[i], &name) ? 1 : 0;
         }
         s->seen = count;
         s->due = s->seen != s->told;

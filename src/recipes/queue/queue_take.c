@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CLOCK_CHECK_MS = 1000 };
+
 enum take_phase {
     TAKE_LOOK, /* to list, or nothing there: waits for a watch */
     TAKE_READ,
@@ -61,7 +63,9 @@ struct take {
 
     char **claimed; /* names, sorted; one block */
     size_t claimed_count;
-    struct queue_name *names; /* that are not claimed, in order */
+    struct client_timer due;  /* the time of the first delayed item */
+    int64_t due_ms;           /* 0: no delayed item was seen by the last look */
+    struct queue_name *names; /* that may be taken and are not claimed, in order */
     char **owned;             /* their strings, one block */
     size_t count;
     size_t next;
@@ -128,6 +132,7 @@ static void take_end(struct call *call, int error)
     }
     watch_slot_clear(&t->claims_watch);
     watch_slot_clear(&t->items_watch);
+    client_timer_stop(call_client(call), &t->due);
     call_end(call, error);
 }
 
@@ -157,8 +162,7 @@ static void next_item(struct take *t)
 /* The phase goes on when the node exists. */
 static void take_ensure(struct take *t, const char *path)
 {
-    struct conclave_queue *q = take_queue(t);
-    call_ensure(&t->call, path, q->acl, q->options.acl_count);
+    queue_call_ensure(take_queue(t), &t->call, path);
 }
 
 /* --- claiming ------------------------------------------------------------------------------ */
@@ -341,14 +345,18 @@ static bool is_claimed(const struct take *t, const char *name)
 /* Keeps the items that nobody has claimed. */
 static int keep_names(struct take *t, const struct conclave_reply *reply)
 {
+    const struct queue_naming *naming = &take_queue(t)->naming;
     size_t count = 0;
+    size_t due = 0;
     assert(t->names == NULL && t->owned == NULL);
     t->owned = texts_copy(reply->children, reply->children_count);
-    if (t->owned == NULL || queue_names_order((const char *const *)t->owned, reply->children_count,
-                                              &t->names, &count) != 0) {
+    if (t->owned == NULL ||
+        queue_names_order(naming, (const char *const *)t->owned, reply->children_count,
+                          queue_wall_ms(), &t->names, &count, &due) != 0) {
         return CONCLAVE_ENOMEM;
     }
-    for (size_t i = 0; i < count; i++) {
+    t->due_ms = due < count ? t->names[due].due_ms : 0;
+    for (size_t i = 0; i < due; i++) {
         if (!is_claimed(t, t->names[i].name)) {
             t->names[t->count++] = t->names[i];
         }
@@ -411,8 +419,28 @@ static void take_look(struct take *t)
 {
     t->looked = false;
     t->stale = false;
+    t->due_ms = 0;
+    client_timer_stop(call_client(&t->call), &t->due);
     t->watching = t->line.first;
     take_list(t, take_queue(t)->claims, &t->claims_watch, on_claims);
+}
+
+/* Looks again when the first delayed item is due, and in between, as somebody may set the clock. */
+static void await_due(struct take *t)
+{
+    struct conclave_client *client = call_client(&t->call);
+    int64_t wait_ms = t->due_ms - queue_wall_ms();
+    wait_ms = wait_ms < 1 ? 1 : wait_ms > CLOCK_CHECK_MS ? CLOCK_CHECK_MS : wait_ms;
+    if (!client_timer_active(&t->due)) {
+        client_timer_start(client, &t->due, client_now_ns(client) + wait_ms * 1000000);
+    }
+}
+
+static void on_due(struct conclave_client *client, void *ctx)
+{
+    struct take *t = ctx;
+    t->stale = t->stale || queue_wall_ms() >= t->due_ms;
+    call_run(&t->call);
 }
 
 /* Found nothing: joins the line, and looks again when first, then at each change. */
@@ -426,6 +454,8 @@ static void run_look(struct take *t)
         take_look(t);
     } else if (t->line.error != 0) {
         take_end(&t->call, t->line.error);
+    } else if (t->watching && t->due_ms != 0) {
+        await_due(t);
     }
 }
 
@@ -529,6 +559,7 @@ static void take_free(struct call *call)
     queue_line_finish(&t->line);
     watch_slot_clear(&t->claims_watch);
     watch_slot_clear(&t->items_watch);
+    client_timer_stop(call_client(call), &t->due);
     item_clear(t);
     list_clear(t);
     free(t->claimed);
@@ -557,6 +588,7 @@ static int take_create(struct host *host, void *request, struct call **ret)
     call_init(&t->call, host, &take_class);
     watch_slot_init(&t->claims_watch, &t->call.handle, on_claims_watch);
     watch_slot_init(&t->items_watch, &t->call.handle, on_items_watch);
+    client_timer_init(&t->due, on_due, t);
     queue_line_init(&t->line, &t->call, q->line, q->acl, q->options.acl_count);
     t->done = r->done;
     t->ctx = r->ctx;

@@ -174,6 +174,39 @@ static int at_most_once_scene(struct starving *s)
     return error;
 }
 
+/* Each layout has names and bytes of its own. */
+static int layout_scene(struct starving *s)
+{
+    struct conclave_queue_options options = CONCLAVE_QUEUE_OPTIONS_INIT;
+    struct conclave_put_options label = CONCLAVE_PUT_OPTIONS_INIT;
+    struct conclave_queue *queue = NULL;
+    struct conclave_item *item = NULL;
+    int error;
+    options.path = "/app/layout";
+    options.layout = CONCLAVE_QUEUE_LAYOUT_CURATOR;
+    options.claims_path = "/app/locks";
+    label.id = "me";
+    s->told_closed = 1; /* this handle has no callbacks */
+    TWICE(error, conclave_queue_open(s->recipes, &options, NULL, NULL, &queue));
+    MUST(s, error, "open");
+    for (int i = 0; i < 2 && error == 0; i++) {
+        TWICE(error, conclave_queue_put_with(queue, &label, "one", 3, PATIENCE_MS, NULL));
+        finish(s, error, "put");
+    }
+    if (error == 0 && take(s, queue, "one", &item) == 0) {
+        size_t count = 0;
+        list_both(s, queue, 2, 0);
+        TWICE(error, conclave_queue_remove(queue, "me", PATIENCE_MS, &count));
+        finish(s, error, "remove");
+        TWICE(error, conclave_item_ack(item, PATIENCE_MS));
+        finish(s, error, "ack");
+        conclave_item_free(item);
+        list_both(s, queue, 0, 0);
+    }
+    queue_end(s, queue);
+    return error;
+}
+
 /* --- barriers ------------------------------------------------------------------------------------ */
 
 static void on_passed(struct conclave_barrier *barrier, int error, void *ctx)
@@ -321,6 +354,11 @@ static void every_allocation_of_a_queue_at_most_once_fails_once(void **state)
     starving_sweep(at_most_once_scene, false, 80);
 }
 
+static void every_allocation_of_another_layout_fails_once(void **state)
+{
+    starving_sweep(layout_scene, false, 80);
+}
+
 static void every_allocation_of_a_barrier_fails_once(void **state)
 {
     starving_sweep(barrier_scene, false, 15);
@@ -341,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_a_queue_fails_once),
         cmocka_unit_test(every_allocation_of_a_queue_at_most_once_fails_once),
+        cmocka_unit_test(every_allocation_of_another_layout_fails_once),
         cmocka_unit_test(every_allocation_of_a_barrier_fails_once),
         cmocka_unit_test(every_allocation_of_a_double_barrier_fails_once),
         cmocka_unit_test(every_allocation_of_a_member_fails_once),

@@ -257,16 +257,18 @@ static void all_runs_in_a_loop_of_the_program_s_own(void **state)
 
 static void E14_names_are_read_as_they_were_made(void **state)
 {
-    char name[NAME_PREFIX_MAX + 16];
-    char prefix[NAME_PREFIX_MAX];
+    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL};
+    char name[CONCLAVE_QUEUE_NAME_MAX + 16];
+    char prefix[CONCLAVE_QUEUE_NAME_MAX];
     struct queue_name parsed;
     static const int32_t numbers[] = {0, 1, INT32_MAX, -1, INT32_MIN};
     for (int priority = 0; priority <= 999; priority += 111) {
-        queue_name_make_prefix(priority, prefix);
+        struct queue_label label = {.priority = priority};
+        queue_name_make_prefix(&naming, &label, prefix);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
             (void)snprintf(name, sizeof name, "%s%010d", prefix, numbers[i]);
             assert_true(strlen(name) < CONCLAVE_QUEUE_NAME_MAX);
-            assert_true(queue_name_parse(name, &parsed));
+            assert_true(queue_name_parse(&naming, name, &parsed));
             assert_int_equal(parsed.priority, priority);
             assert_int_equal(parsed.sequence, numbers[i]);
         }
@@ -284,10 +286,14 @@ static void E11_order_is_by_priority_then_number_not_by_guid(void **state)
         "001-zz-q_0000000009", "500-aa-q_-000000001", "500-zz-q_0000000002",
         "500-aa-q_0000000007", "999-aa-q_0000000000",
     };
+    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL};
     struct queue_name *list;
     size_t count;
-    assert_int_equal(
-        queue_names_order(children, sizeof children / sizeof children[0], &list, &count), 0);
+    size_t due;
+    assert_int_equal(queue_names_order(&naming, children, sizeof children / sizeof children[0], 0,
+                                       &list, &count, &due),
+                     0);
+    assert_int_equal(due, count);
     assert_int_equal(count, sizeof order / sizeof order[0]);
     for (size_t i = 0; i < count; i++) {
         assert_string_equal(list[i].name, order[i]);

@@ -49,7 +49,7 @@ static int put_surely(struct conclave_queue *queue, const char *text)
     }
 }
 
-static const char *take_all(struct sweep_case *s, struct conclave_queue *queue,
+static const char *take_all(struct sweep_case *s, struct conclave_queue *queue, const char *dir,
                             const char *const *texts, int unknown)
 {
     int seen[2] = {0};
@@ -61,7 +61,7 @@ static const char *take_all(struct sweep_case *s, struct conclave_queue *queue,
         }
         int which = item_is(item, texts[0]) ? 0 : 1;
         int error = conclave_item_ack(item, PATIENCE_MS);
-        (void)snprintf(path, sizeof path, "%s/%s", QUEUE_PATH, conclave_item_name(item));
+        (void)snprintf(path, sizeof path, "%s/%s", dir, conclave_item_name(item));
         conclave_item_free(item);
         if (error == CONCLAVE_ELOST && !fake_zk_exists(s->zk, path)) {
             error = 0; /* it was acknowledged, and the session ended with the answer */
@@ -75,10 +75,13 @@ static const char *take_all(struct sweep_case *s, struct conclave_queue *queue,
     return seen[0] + seen[1] <= 2 + unknown ? NULL : "an item came twice";
 }
 
-static const char *queue_scenario(struct sweep_case *s)
+/* In the layouts of others an item that was put cannot be found when the session ended with the answer. */
+static const char *queue_scenario(struct sweep_case *s, enum conclave_queue_layout layout)
 {
     static const char *const texts[] = {"first", "second"};
     struct conclave_queue_options options = queue_options();
+    bool kazoo = layout == CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING;
+    options.layout = layout;
     struct conclave_queue *queues[2];
     struct side sides[2];
     queue_make(s->zk);
@@ -93,7 +96,8 @@ static const char *queue_scenario(struct sweep_case *s)
     if (unknown < 0 || more < 0) {
         return "a put failed";
     }
-    const char *wrong = take_all(s, queues[1], texts, unknown + more);
+    const char *wrong =
+        take_all(s, queues[1], kazoo ? QUEUE_PATH "/entries" : QUEUE_PATH, texts, unknown + more);
     if (wrong != NULL) {
         return wrong;
     }
@@ -186,27 +190,40 @@ static const char *barrier_scenario(struct sweep_case *s)
 
 /* --- the sweep --------------------------------------------------------------------------------- */
 
+enum scene { SCENE_QUEUE, SCENE_KAZOO, SCENE_CURATOR, SCENE_BARRIER };
+
 static const char *play(struct sweep_case *s)
 {
-    return s->scene == 0 ? queue_scenario(s) : barrier_scenario(s);
+    switch (s->scene) {
+    case SCENE_QUEUE:
+        return queue_scenario(s, CONCLAVE_QUEUE_LAYOUT_NATIVE);
+    case SCENE_KAZOO:
+        return queue_scenario(s, CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING);
+    case SCENE_CURATOR:
+        return queue_scenario(s, CONCLAVE_QUEUE_LAYOUT_CURATOR);
+    default:
+        return barrier_scenario(s);
+    }
 }
 
 int main(void)
 {
-    static const char *const names[] = {"queue", "barrier"};
-    static struct sweep_plan plans[2];
-    for (int i = 0; i < 2; i++) {
+    static const char *const names[] = {"queue", "queue of kazoo", "queue of Curator", "barrier"};
+    static const enum scene firsts[] = {SCENE_QUEUE, SCENE_KAZOO, SCENE_BARRIER};
+    static struct sweep_plan plans[3];
+    for (int i = 0; i < 3; i++) {
         plans[i] = (struct sweep_plan){
             .names = names,
-            .first_scene = i,
-            .scenes = 1,
+            .first_scene = (int)firsts[i],
+            .scenes = firsts[i] == SCENE_KAZOO ? 2 : 1,
             .endpoints = 2,
             .steps = STEPS,
             .beside = 16,
-            .least = i == 0 ? 12 : STEPS,
+            .least = firsts[i] == SCENE_BARRIER ? STEPS : 12,
             .play = play,
         };
     }
-    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plans[0]), SWEEP_TESTS(&plans[1])};
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plans[0]), SWEEP_TESTS(&plans[1]),
+                                       SWEEP_TESTS(&plans[2])};
     return RUN_TESTS(tests);
 }
