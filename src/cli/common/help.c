@@ -71,7 +71,7 @@ void help_text(const char *text, int indent)
 
 static void print_row(FILE *out, const struct option_row *row, const char *help)
 {
-    char head[64];
+    char head[128];
     char letter[8] = "    ";
     if (row->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
