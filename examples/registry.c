@@ -4,12 +4,15 @@
  *
  *     cc registry.c -o registry $(pkg-config --cflags --libs conclave)
  *     ./registry /services shop 8080 127.0.0.1:2181
+ *
+ * With "static" as the last word, the instance stays when the program is killed.
  */
 #include <conclave/registry.h>
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stopping;
@@ -48,7 +51,21 @@ static void on_change(struct conclave_discovery *discovery,
     printf("\n");
 }
 
-static int run(struct conclave_recipes *recipes, char **argv)
+static void list_services(struct conclave_recipes *recipes, const char *path)
+{
+    char **names;
+    size_t count;
+    if (conclave_service_names(recipes, path, 5000, &names, &count) == 0) {
+        printf("services:");
+        for (size_t i = 0; i < count; i++) {
+            printf(" %s", names[i]);
+        }
+        printf("\n");
+        conclave_service_names_free(names, count);
+    }
+}
+
+static int run(struct conclave_recipes *recipes, int argc, char **argv)
 {
     static const struct conclave_registration_callbacks registering = {on_registered, NULL};
     static const struct conclave_discovery_callbacks discovering = {on_change, NULL};
@@ -60,6 +77,8 @@ static int run(struct conclave_recipes *recipes, char **argv)
     instance.name = service.name = argv[2];
     instance.address = "127.0.0.1";
     instance.port = (int)strtol(argv[3], NULL, 10);
+    instance.type = argc == 6 ? CONCLAVE_INSTANCE_STATIC : CONCLAVE_INSTANCE_DYNAMIC;
+    instance.id = argc == 6 ? argv[3] : NULL; /* the same one after a restart */
     instance.uri_spec = "{scheme}://{address}:{port}/{name}";
     int error = conclave_discovery_open(recipes, &service, &discovering, NULL, &discovery);
     if (error != 0) {
@@ -68,6 +87,9 @@ static int run(struct conclave_recipes *recipes, char **argv)
     error = conclave_registration_open(recipes, &instance, &registering, NULL, &registration);
     if (error != 0) {
         return error;
+    }
+    if (conclave_registration_wait(registration, 5000) == 0) {
+        list_services(recipes, argv[1]);
     }
     while (stopping == 0) {
         (void)sleep(1);
@@ -88,18 +110,18 @@ int main(int argc, char **argv)
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_client *client;
     struct conclave_recipes *recipes;
-    if (argc < 4 || argc > 5) {
-        fprintf(stderr, "usage: registry PATH SERVICE PORT [HOST:PORT,...]\n");
+    if (argc < 4 || argc > 6 || (argc == 6 && strcmp(argv[5], "static") != 0)) {
+        fprintf(stderr, "usage: registry PATH SERVICE PORT [HOST:PORT,... [static]]\n");
         return 64;
     }
-    options.servers = argc == 5 ? argv[4] : NULL;
+    options.servers = argc >= 5 ? argv[4] : NULL;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     (void)signal(SIGINT, on_signal);
     (void)signal(SIGTERM, on_signal);
     int error = conclave_client_open(&options, &client);
     if (error == 0 && (error = conclave_client_start(client)) == 0 &&
         (error = conclave_recipes_open(client, &recipes)) == 0 &&
-        (error = run(recipes, argv)) == 0) {
+        (error = run(recipes, argc, argv)) == 0) {
         conclave_recipes_destroy(recipes);
         conclave_client_close(client, 2000);
         return 0;

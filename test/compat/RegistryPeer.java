@@ -10,9 +10,13 @@ import org.apache.curator.retry.RetryOneTime;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.curator.x.discovery.ServiceType;
 import org.apache.curator.x.discovery.UriSpec;
 
-/** Curator's discovery beside ours: "register ID PORT PAYLOAD", "list SERVICE", "end", one a line. */
+/**
+ * Curator's discovery beside ours: "register ID PORT PAYLOAD [TYPE]", "list SERVICE", "names", "query SERVICE ID", "end", one a
+ * line.
+ */
 public final class RegistryPeer {
     private RegistryPeer() {
     }
@@ -28,9 +32,15 @@ public final class RegistryPeer {
             String[] words = line.split(" ");
             if (words[0].equals("register")) {
                 discovery.registerService(ServiceInstance.<String>builder().name("shop").id(words[1])
+                    .serviceType(ServiceType.valueOf(words.length > 4 ? words[4] : "DYNAMIC"))
                     .address("127.0.0.2").port(Integer.parseInt(words[2])).payload(words[3])
                     .uriSpec(new UriSpec("{scheme}://{address}:{port}/of/{id}")).build());
                 System.out.println("registered");
+            } else if (words[0].equals("names")) {
+                System.out.println(discovery.queryForNames().stream().sorted().collect(Collectors.joining(" ")));
+            } else if (words[0].equals("query")) {
+                ServiceInstance<String> one = discovery.queryForInstance(words[1], words[2]);
+                System.out.println(one == null ? "none" : one.getPort() + " " + one.getServiceType());
             } else {
                 System.out.println(discovery.queryForInstances(words[1]).stream()
                     .sorted(Comparator.comparing(ServiceInstance::getPort))

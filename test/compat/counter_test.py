@@ -47,7 +47,8 @@ class Peers:
         build = os.environ.get("CONCLAVE_BUILD") or os.path.join(ROOT, "build")
         self.ours = os.path.join(folder, "counter_peer")
         self.class_path = ":".join([folder, *map(curator_test.jar, curator_test.NEEDED)])
-        subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), os.path.join(HERE, "counter_peer.c"), "-o", self.ours,
+        subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-I", os.path.join(build, "include"),
+                        os.path.join(HERE, "counter_peer.c"), "-o", self.ours,
                         "-L", build, "-lconclave", f"-Wl,-rpath,{build}"], check=True)
         subprocess.run(["javac", "-nowarn", "-d", folder, "-cp", self.class_path, os.path.join(HERE, "CounterPeer.java")],
                        check=True)

@@ -45,14 +45,15 @@ class Peers:
         self.folder = folder
         self.example = os.path.join(folder, "registry")
         self.class_path = ":".join([folder, *map(curator_test.jar, (*curator_test.NEEDED, curator_test.DISCOVERY))])
-        subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), os.path.join(ROOT, "examples", "registry.c"), "-o",
+        subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-I", os.path.join(build, "include"),
+                        os.path.join(ROOT, "examples", "registry.c"), "-o",
                         self.example, "-L", build, "-lconclave", f"-Wl,-rpath,{build}"], check=True)
         subprocess.run(["javac", "-nowarn", "-d", folder, "-cp", self.class_path, os.path.join(HERE, "RegistryPeer.java")],
                        check=True)
 
-    def ours(self, server, port):
+    def ours(self, server, port, *more):
         log = tempfile.TemporaryFile()
-        process = subprocess.Popen([self.example, BASE, "shop", str(port), server.host], stdout=log,
+        process = subprocess.Popen([self.example, BASE, "shop", str(port), server.host, *more], stdout=log,
                                    stderr=subprocess.STDOUT)
         return process, log
 
@@ -81,7 +82,7 @@ def both_ways(peers, server):
     process, log = peers.ours(server, 8001)
     try:
         def told():
-            return os.pread(log.fileno(), 1 << 20, 0).decode().strip().splitlines()[-1:]
+            return re.findall(r".* instances.*", os.pread(log.fileno(), 1 << 20, 0).decode())[-1:]
 
         def last():
             return "".join(told())
@@ -108,6 +109,38 @@ def both_ways(peers, server):
                 each.wait()
 
 
+def lasting(peers, server):
+    """STATIC and PERMANENT instances: each finds those of the other, also when their programs were killed."""
+    peer = peers.curator(server)
+    processes = [peer]
+    try:
+        assert ask(peer, "register kept 8002 hello PERMANENT") == "registered"
+        assert ask(peer, "names") == "shop"
+        for _ in range(3):
+            process, log = peers.ours(server, 8001, "static")
+            processes.append(process)
+            until(lambda: os.pread(log.fileno(), 1 << 20, 0).decode(), r"(?s)services: shop\n.*2 instances:|2 instances:.*services: shop\n")
+            process.kill()
+            process.wait()
+            assert ask(peer, "query shop 8001") == "8001 STATIC"
+        peer.kill()
+        peer.wait()
+        process, log = peers.ours(server, 8001, "static")
+        processes.append(process)
+        until(lambda: os.pread(log.fileno(), 1 << 20, 0).decode(), r"2 instances:.* 127\.0\.0\.2:8002")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        peer = peers.curator(server)
+        processes.append(peer)
+        assert ask(peer, "query shop 8001") == "none"
+        assert ask(peer, "query shop kept") == "8002 PERMANENT"
+    finally:
+        for each in processes:
+            if each.poll() is None:
+                each.kill()
+                each.wait()
+
+
 def main():
     missing = why_missing()
     if missing:
@@ -118,10 +151,12 @@ def main():
         def on_conclave():
             with conclave.Conclave(tick_ms=500) as server:
                 both_ways(peers, server)
+                lasting(peers, server)
 
         def on_zookeeper():
             with zookeeper.ZooKeeper(tick_ms=500) as server:
                 both_ways(peers, server)
+                lasting(peers, server)
         return cases.run([on_conclave, on_zookeeper], sys.argv[1:])
 
 

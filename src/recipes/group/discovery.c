@@ -11,10 +11,11 @@
 
 enum { DOWN_MAX = 64 };
 
-/* One of whom an error was noted. */
+/* One of whom errors were noted. */
 struct down {
-    int64_t until_ns;
-    int64_t czxid; /* of its node: in another life it may be well */
+    int64_t until_ns; /* they count until then */
+    int64_t czxid;    /* of its node: in another life it may be well */
+    int errors;
 };
 
 struct conclave_discovery {
@@ -22,6 +23,8 @@ struct conclave_discovery {
     struct conclave_discovery_callbacks callbacks;
     void *ctx;
     int64_t down_ms;
+    int down_errors;
+    int64_t sticky;                 /* czxid of the one that was chosen last to stay with */
     bool known;                     /* the list is of the ensemble */
     struct conclave_instance *list; /* one block; replaced as a whole */
     size_t count;
@@ -136,6 +139,7 @@ static int discovery_copy_options(struct conclave_discovery *d,
         error = node_handle_watch(&d->nodes, path, 1, o->debounce_ms);
     }
     d->down_ms = o->down_ms;
+    d->down_errors = o->down_errors == 0 ? 1 : o->down_errors;
     free(path);
     return error;
 }
@@ -147,7 +151,8 @@ int conclave_discovery_open(struct conclave_recipes *rt,
 {
     if (options == NULL || options->size < sizeof *options || options->path == NULL ||
         !path_is_valid(options->path, false) || options->name == NULL || options->name[0] == '\0' ||
-        strchr(options->name, '/') != NULL || options->debounce_ms < 0 || options->down_ms < 0) {
+        strchr(options->name, '/') != NULL || options->debounce_ms < 0 || options->down_ms < 0 ||
+        options->down_errors < 0) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_discovery *d = calloc(1, sizeof *d);
@@ -169,60 +174,118 @@ int conclave_discovery_open(struct conclave_recipes *rt,
 
 /* --- choosing -------------------------------------------------------------------------- */
 
-static bool is_down(const struct conclave_discovery *d, const struct conclave_instance *instance)
+/* Its errors that count; NULL: none. */
+static struct down *down_of(struct conclave_discovery *d, const struct conclave_instance *instance)
 {
     int64_t now = client_now_ns(d->nodes.host.handle.rt->client);
     for (size_t i = 0; i < DOWN_MAX; i++) {
         if (d->down[i].czxid == instance->token.czxid && now < d->down[i].until_ns) {
-            return true;
+            return &d->down[i];
         }
     }
-    return false;
+    return NULL;
 }
 
-/* How many there are to choose from, or the one at place `wanted` of them. */
-static size_t eligible(const struct conclave_discovery *d, bool down_too, size_t wanted,
-                       const struct conclave_instance **ret)
+static bool is_down(struct conclave_discovery *d, const struct conclave_instance *instance)
 {
+    const struct down *down = down_of(d, instance);
+    return down != NULL && down->errors >= d->down_errors;
+}
+
+/* Those to choose from, on the heap; those with errors only if there is no other. 0, CONCLAVE_EEMPTY, CONCLAVE_ENOMEM. */
+static int eligible(struct conclave_discovery *d, const struct conclave_instance ***ret,
+                    size_t *ret_count)
+{
+    const struct conclave_instance **list = calloc(d->count + 1, sizeof *list);
     size_t n = 0;
-    for (size_t i = 0; i < d->count; i++) {
-        if (d->list[i].enabled && (down_too || !is_down(d, &d->list[i]))) {
-            if (n == wanted) {
-                *ret = &d->list[i];
+    if (list == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (int down_too = 0; down_too < 2 && n == 0; down_too++) {
+        for (size_t i = 0; i < d->count; i++) {
+            if (d->list[i].enabled && (down_too == 1 || !is_down(d, &d->list[i]))) {
+                list[n++] = &d->list[i];
             }
-            n++;
         }
     }
-    return n;
+    if (n == 0) {
+        free(list);
+        return CONCLAVE_EEMPTY;
+    }
+    *ret = list;
+    *ret_count = n;
+    return 0;
+}
+
+static size_t choose(struct conclave_discovery *d, enum conclave_pick how,
+                     const struct conclave_instance *const *list, size_t count)
+{
+    if (how == CONCLAVE_PICK_ROUND_ROBIN) {
+        return d->turn++ % count;
+    }
+    for (size_t i = 0; how == CONCLAVE_PICK_STICKY && i < count; i++) {
+        if (list[i]->token.czxid == d->sticky) {
+            return i;
+        }
+    }
+    size_t place = (size_t)random_below(count);
+    if (how == CONCLAVE_PICK_STICKY) {
+        d->sticky = list[place]->token.czxid;
+    }
+    return place;
 }
 
 int conclave_discovery_pick(struct conclave_discovery *d, enum conclave_pick how,
                             struct conclave_instance **ret)
 {
     struct conclave_client *client = d->nodes.host.handle.rt->client;
-    const struct conclave_instance *found = NULL;
+    const struct conclave_instance **list;
+    size_t count;
     int error = client_check(client);
     if (error != 0) {
         return error;
     }
     client_lock(client);
-    bool down_too = false;
-    size_t count = eligible(d, false, SIZE_MAX, &found);
-    if (count == 0) {
-        down_too = true;
-        count = eligible(d, true, SIZE_MAX, &found);
-    }
-    if (count == 0) {
-        error = CONCLAVE_EEMPTY;
-    } else {
-        size_t place =
-            how == CONCLAVE_PICK_RANDOM ? (size_t)random_below(count) : d->turn++ % count;
-        (void)eligible(d, down_too, place, &found);
-        assert(found != NULL); /* there may be more by now, as time goes on, but not fewer */
-        *ret = instances_copy(found, 1);
+    error = eligible(d, &list, &count);
+    if (error == 0) {
+        *ret = instances_copy(list[choose(d, how, list, count)], 1);
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
+        free(list);
     }
     client_unlock(client);
+    return error;
+}
+
+int conclave_discovery_choose(struct conclave_discovery *d, conclave_choose_fn fn, void *ctx,
+                              struct conclave_instance **ret)
+{
+    struct conclave_client *client = d->nodes.host.handle.rt->client;
+    const struct conclave_instance **list;
+    struct conclave_instance *copy = NULL;
+    size_t count = 0;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    error = eligible(d, &list, &count);
+    if (error == 0) { /* a copy, as the discovery replaces its own while `fn` runs */
+        copy = instances_copy_of(list, count);
+        error = copy == NULL ? CONCLAVE_ENOMEM : 0;
+    }
+    client_unlock(client);
+    if (error == 0) {
+        for (size_t i = 0; i < count; i++) {
+            list[i] = &copy[i];
+        }
+        size_t place = fn(list, count, ctx);
+        *ret = place < count ? instances_copy(list[place], 1) : NULL;
+        error = *ret != NULL ? 0 : place < count ? CONCLAVE_ENOMEM : CONCLAVE_EEMPTY;
+    }
+    if (count > 0) {
+        free(list);
+    }
+    free(copy);
     return error;
 }
 
@@ -235,8 +298,13 @@ void conclave_discovery_note_error(struct conclave_discovery *d, const char *id)
     client_lock(client);
     for (size_t i = 0; i < d->count; i++) {
         if (strcmp(d->list[i].id, id) == 0) {
-            d->down[d->down_next++ % DOWN_MAX] =
-                (struct down){client_now_ns(client) + d->down_ms * 1000000, d->list[i].token.czxid};
+            struct down *down = down_of(d, &d->list[i]);
+            if (down == NULL) {
+                down = &d->down[d->down_next++ % DOWN_MAX];
+                *down = (struct down){.czxid = d->list[i].token.czxid};
+            }
+            down->errors += down->errors < d->down_errors ? 1 : 0;
+            down->until_ns = client_now_ns(client) + d->down_ms * 1000000;
         }
     }
     client_unlock(client);

@@ -92,6 +92,7 @@ static bool registration_options_valid(const struct conclave_registration_option
            name_is_valid(o->name) && (o->id == NULL || name_is_valid(o->id)) &&
            o->address != NULL && text_is_valid(o->address) && text_is_valid(o->payload) &&
            text_is_valid(o->uri_spec) && (o->uri_spec == NULL || uri_spec_valid(o->uri_spec)) &&
+           o->type >= CONCLAVE_INSTANCE_DYNAMIC && o->type <= CONCLAVE_INSTANCE_PERMANENT &&
            o->port >= 0 && o->port <= 65535 && o->ssl_port >= 0 && o->ssl_port <= 65535;
 }
 
@@ -114,6 +115,7 @@ static int64_t wall_ms(void)
 static int registration_copy_options(struct conclave_registration *r,
                                      const struct conclave_registration_options *o)
 {
+    static const char *const types[] = {"DYNAMIC", "STATIC", "PERMANENT"};
     char id[64];
     size_t len = 0;
     random_id(id);
@@ -126,13 +128,17 @@ static int registration_copy_options(struct conclave_registration *r,
         .payload = o->payload,
         .uri_spec = o->uri_spec,
         .registered_ms = wall_ms(),
-        .type = "DYNAMIC",
+        .type = types[o->type],
         .enabled = !o->disabled,
     };
     r->instance = instances_copy(&instance, 1);
     char *text = instance_write(&instance, &len);
     int error = node_handle_keep(&r->nodes, path_join(o->path, o->name), instance.id, o->acl,
                                  o->acl_count, text, len);
+    if (o->type != CONCLAVE_INSTANCE_DYNAMIC) {
+        r->nodes.member.mode = CONCLAVE_PERSISTENT;
+        r->nodes.member.keep = o->keep;
+    }
     return r->instance == NULL ? CONCLAVE_ENOMEM : error;
 }
 

@@ -59,12 +59,13 @@ static void texts_of(struct conclave_instance *i, const char **texts[TEXTS])
     texts[5] = &i->uri_spec;
 }
 
-struct conclave_instance *instances_copy(const struct conclave_instance *list, size_t count)
+struct conclave_instance *instances_copy_of(const struct conclave_instance *const *list,
+                                            size_t count)
 {
     const char **texts[TEXTS];
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        struct conclave_instance one = list[i];
+        struct conclave_instance one = *list[i];
         texts_of(&one, texts);
         for (size_t t = 0; t < TEXTS; t++) {
             bytes += *texts[t] == NULL ? 0 : strlen(*texts[t]) + 1;
@@ -76,7 +77,7 @@ struct conclave_instance *instances_copy(const struct conclave_instance *list, s
     }
     char *at = (char *)(copy + count + 1);
     for (size_t i = 0; i < count; i++) {
-        copy[i] = list[i];
+        copy[i] = *list[i];
         texts_of(&copy[i], texts);
         for (size_t t = 0; t < TEXTS; t++) {
             if (*texts[t] != NULL) {
@@ -86,6 +87,20 @@ struct conclave_instance *instances_copy(const struct conclave_instance *list, s
             }
         }
     }
+    return copy;
+}
+
+struct conclave_instance *instances_copy(const struct conclave_instance *list, size_t count)
+{
+    const struct conclave_instance **all = malloc((count + 1) * sizeof *all);
+    if (all == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        all[i] = &list[i];
+    }
+    struct conclave_instance *copy = instances_copy_of(all, count);
+    free(all);
     return copy;
 }
 

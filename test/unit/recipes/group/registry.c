@@ -54,7 +54,8 @@ static bool seen_is(struct finder *f, const char *text)
     return same;
 }
 
-static void finder_open(struct finder *f, struct fake_zk *zk, int endpoint)
+static void finder_open_with(struct finder *f, struct fake_zk *zk, int endpoint, int64_t down_ms,
+                             int down_errors)
 {
     struct conclave_discovery_options options = CONCLAVE_DISCOVERY_OPTIONS_INIT;
     memset(f, 0, sizeof *f);
@@ -63,9 +64,15 @@ static void finder_open(struct finder *f, struct fake_zk *zk, int endpoint)
     (void)strcpy(f->seen, "nothing told");
     options.path = BASE;
     options.name = "shop";
-    options.down_ms = 200;
+    options.down_ms = down_ms;
+    options.down_errors = down_errors;
     assert_int_equal(conclave_discovery_open(f->c.recipes, &options, &callbacks, f, &f->discovery),
                      0);
+}
+
+static void finder_open(struct finder *f, struct fake_zk *zk, int endpoint)
+{
+    finder_open_with(f, zk, endpoint, 200, 0);
 }
 
 static void finder_finish(struct finder *f)
@@ -390,6 +397,163 @@ static void enabled_ones_take_turns(void **state)
     finder_finish(&f);
 }
 
+static void sticky_pick_stays_until_its_instance_goes(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct finder f;
+    char path[64];
+    char first[64];
+    fake_zk_create(zk, BASE, "", 0);
+    fake_zk_create(zk, SHOP, "", 0);
+    fake_zk_create(zk, SHOP "/a", "{\"name\":\"shop\",\"id\":\"a\"}", 0);
+    fake_zk_create(zk, SHOP "/b", "{\"name\":\"shop\",\"id\":\"b\"}", 0);
+    finder_open(&f, zk, 0);
+    EVENTUALLY(seen_is(&f, "a@:0 b@:0"));
+    (void)strcpy(first, pick(&f, CONCLAVE_PICK_STICKY));
+    for (int i = 0; i < 30; i++) {
+        assert_string_equal(pick(&f, CONCLAVE_PICK_STICKY), first);
+    }
+    conclave_discovery_note_error(f.discovery, first); /* it cannot be chosen now */
+    const char *other = strcmp(first, "a") == 0 ? "b" : "a";
+    assert_string_equal(pick(&f, CONCLAVE_PICK_STICKY), other);
+    sleep_ms(250); /* down_ms is over: it stays with the other all the same */
+    assert_string_equal(pick(&f, CONCLAVE_PICK_STICKY), other);
+    (void)snprintf(path, sizeof path, SHOP "/%s", other);
+    fake_zk_delete(zk, path);
+    EVENTUALLY(strcmp(pick(&f, CONCLAVE_PICK_STICKY), first) == 0);
+    finder_finish(&f);
+}
+
+static size_t choose_highest_port(const struct conclave_instance *const *instances, size_t count,
+                                  void *ctx)
+{
+    size_t best = 0;
+    for (size_t i = 0; i < count; i++) {
+        best = instances[i]->port > instances[best]->port ? i : best;
+    }
+    return *(bool *)ctx ? best : count;
+}
+
+static void program_chooses(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct finder f;
+    struct conclave_instance *chosen;
+    bool any = true;
+    fake_zk_create(zk, BASE, "", 0);
+    fake_zk_create(zk, SHOP, "", 0);
+    finder_open(&f, zk, 0);
+    EVENTUALLY(seen_is(&f, ""));
+    assert_int_equal(conclave_discovery_choose(f.discovery, choose_highest_port, &any, &chosen),
+                     CONCLAVE_EEMPTY);
+    fake_zk_create(zk, SHOP "/a", "{\"name\":\"shop\",\"id\":\"a\",\"port\":1}", 0);
+    fake_zk_create(zk, SHOP "/b", "{\"name\":\"shop\",\"id\":\"b\",\"port\":9,\"enabled\":false}",
+                   0);
+    fake_zk_create(zk, SHOP "/c", "{\"name\":\"shop\",\"id\":\"c\",\"port\":3}", 0);
+    EVENTUALLY(seen_is(&f, "a@:1 b@:9! c@:3"));
+    assert_int_equal(conclave_discovery_choose(f.discovery, choose_highest_port, &any, &chosen), 0);
+    assert_string_equal(chosen->id, "c");
+    assert_int_equal(chosen->token.czxid, fake_zk_czxid(zk, SHOP "/c"));
+    conclave_instances_free(chosen, 1);
+    any = false;
+    assert_int_equal(conclave_discovery_choose(f.discovery, choose_highest_port, &any, &chosen),
+                     CONCLAVE_EEMPTY);
+    finder_finish(&f);
+}
+
+static void errors_count_up_to_the_threshold(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct finder f;
+    fake_zk_create(zk, BASE, "", 0);
+    fake_zk_create(zk, SHOP, "", 0);
+    fake_zk_create(zk, SHOP "/a", "{\"name\":\"shop\",\"id\":\"a\"}", 0);
+    fake_zk_create(zk, SHOP "/b", "{\"name\":\"shop\",\"id\":\"b\"}", 0);
+    finder_open_with(&f, zk, 0, 60000, 3);
+    EVENTUALLY(seen_is(&f, "a@:0 b@:0"));
+    conclave_discovery_note_error(f.discovery, "a");
+    conclave_discovery_note_error(f.discovery, "a");
+    assert_true(may_pick(&f, "a"));
+    conclave_discovery_note_error(f.discovery, "a");
+    for (int i = 0; i < 30; i++) {
+        assert_string_equal(pick(&f, CONCLAVE_PICK_RANDOM), "b");
+    }
+    finder_finish(&f);
+    finder_open_with(&f, zk, 0, 30, 2); /* the first error has passed before the second */
+    EVENTUALLY(seen_is(&f, "a@:0 b@:0"));
+    conclave_discovery_note_error(f.discovery, "a");
+    sleep_ms(50);
+    conclave_discovery_note_error(f.discovery, "a");
+    assert_true(may_pick(&f, "a"));
+    finder_finish(&f);
+}
+
+static void lasting_instances_stay_when_their_program_dies(void **state)
+{
+    struct fake_zk *zk = *state;
+    static const char *const types[] = {"DYNAMIC", "STATIC", "PERMANENT"};
+    for (int type = CONCLAVE_INSTANCE_STATIC; type <= CONCLAVE_INSTANCE_PERMANENT; type++) {
+        for (int keep = 0; keep < 2; keep++) {
+            struct candidate c;
+            struct conclave_registration *registration;
+            struct conclave_registration_options options = options_of("one", 1);
+            char data[1024];
+            options.type = type;
+            options.keep = keep == 1;
+            shop_open(&c, zk, 0, &options, &registration);
+            assert_int_equal(conclave_registration_wait(registration, PATIENCE_MS), 0);
+            EVENTUALLY(fake_zk_data(zk, SHOP "/one", data, sizeof data) &&
+                       strstr(data, types[type]) != NULL);
+            assert_int_equal(fake_zk_owner(zk, SHOP "/one"), 0);
+            int64_t first = fake_zk_czxid(zk, SHOP "/one");
+            fake_zk_expire(zk, 0);
+            EVENTUALLY(fake_zk_sessions(zk) == 1);
+            assert_int_equal(conclave_registration_wait(registration, PATIENCE_MS), 0);
+            assert_int_equal(fake_zk_czxid(zk, SHOP "/one"), first);
+            shop_close(&c, registration);
+            assert_int_equal(fake_zk_exists(zk, SHOP "/one"), keep == 1);
+        }
+    }
+}
+
+static void names_and_one_instance_are_asked_for(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate c;
+    struct conclave_instance *one;
+    char **names;
+    size_t count;
+    candidate_connect(&c, zk, 0, "asks");
+    assert_int_equal(conclave_service_names(c.recipes, BASE, PATIENCE_MS, &names, &count), 0);
+    assert_int_equal(count, 0);
+    conclave_service_names_free(names, count);
+    fake_zk_create(zk, BASE, "", 0);
+    fake_zk_create(zk, SHOP, "", 0);
+    fake_zk_create(zk, BASE "/bank", "", 0);
+    fake_zk_create(zk, SHOP "/a", "{\"name\":\"shop\",\"id\":\"a\",\"port\":7}", 0);
+    fake_zk_create(zk, SHOP "/b", "no instance", 0);
+    assert_int_equal(conclave_service_names(c.recipes, BASE, PATIENCE_MS, &names, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(names[0], "bank");
+    assert_string_equal(names[1], "shop");
+    conclave_service_names_free(names, count);
+#define ASK(name, id) conclave_service_instance(c.recipes, BASE, name, id, PATIENCE_MS, &one)
+    assert_int_equal(ASK("shop", "a"), 0);
+    assert_string_equal(one->id, "a");
+    assert_int_equal(one->port, 7);
+    assert_int_equal(one->token.czxid, fake_zk_czxid(zk, SHOP "/a"));
+    conclave_instances_free(one, 1);
+    assert_int_equal(ASK("shop", "b"), CONCLAVE_ECORRUPT);
+    assert_int_equal(ASK("shop", "c"), CONCLAVE_NO_NODE);
+    assert_int_equal(ASK("shop", "a/b"), CONCLAVE_EINVAL);
+    assert_int_equal(ASK("", "a"), CONCLAVE_EINVAL);
+    assert_int_equal(ASK("shop", ".."), CONCLAVE_EINVAL);
+    fake_zk_link(zk, 0, FAKE_REFUSE);
+    assert_int_equal(conclave_service_names(c.recipes, BASE, 50, &names, &count),
+                     CONCLAVE_ETIMEDOUT);
+    candidate_finish(&c);
+}
+
 static void E90_outage_leaves_the_cache(void **state)
 {
     struct fake_zk *zk = *state;
@@ -526,6 +690,11 @@ int main(void)
         E_TEST(wrong_options_are_refused),
         E_TEST(instances_come_and_go),
         E_TEST(enabled_ones_take_turns),
+        E_TEST(sticky_pick_stays_until_its_instance_goes),
+        E_TEST(program_chooses),
+        E_TEST(errors_count_up_to_the_threshold),
+        E_TEST(lasting_instances_stay_when_their_program_dies),
+        E_TEST(names_and_one_instance_are_asked_for),
         E_TEST(E90_outage_leaves_the_cache),
         E_TEST(E05_node_of_my_last_session_is_replaced),
         E_TEST(E89_an_id_in_use_is_a_conflict),

@@ -251,15 +251,38 @@ static void on_instances(struct conclave_discovery *discovery,
     ((struct starving *)ctx)->told = count == 0 ? 1 : instances[0].enabled ? 2 : 3;
 }
 
+static size_t choose_first(const struct conclave_instance *const *instances, size_t count,
+                           void *ctx)
+{
+    return 0;
+}
+
 static void look_at_instances(struct starving *s, struct conclave_discovery *discovery)
 {
     struct conclave_instance *list = NULL;
+    char **names = NULL;
     size_t count = 0;
     int error;
     TWICE(error, conclave_discovery_pick(discovery, CONCLAVE_PICK_RANDOM, &list));
     settled(s, error, "pick");
     if (error == 0) {
         conclave_instances_free(list, 1);
+    }
+    TWICE(error, conclave_discovery_choose(discovery, choose_first, NULL, &list));
+    settled(s, error, "choose");
+    if (error == 0) {
+        conclave_instances_free(list, 1);
+    }
+    TWICE(error, conclave_service_instance(s->recipes, "/app", "shop", "a", PATIENCE_MS, &list));
+    settled(s, error, "ask for one");
+    if (error == 0) {
+        conclave_instances_free(list, 1);
+    }
+    TWICE(error, conclave_service_names(s->recipes, "/app", PATIENCE_MS, &names, &count));
+    settled(s, error, "names");
+    if (error == 0) {
+        CHECK(s, count == 1, "other names");
+        conclave_service_names_free(names, count);
     }
     conclave_discovery_note_error(discovery, "a");
     TWICE(error, conclave_discovery_instances(discovery, PATIENCE_MS, &list, &count));
