@@ -8,6 +8,9 @@
  * present at one moment; a process that gives up (timeout, canceled) has either entered or does
  * not count, never both; a member whose session is lost gets an error, never a success.
  *
+ * The plain barrier is compatible with Curator's DistributedBarrier and kazoo's Barrier on the same path, the double
+ * barrier with Curator's DistributedDoubleBarrier and kazoo's DoubleBarrier by its layout.
+ *
  * Waiting uses watches; a waiter that wakes always reads the server's state again. Works on
  * Conclave and on Apache ZooKeeper.
  */
@@ -83,6 +86,19 @@ struct conclave_double_barrier;
 
 enum { CONCLAVE_DOUBLE_BARRIER_MAX = 5000 }; /* members */
 
+/* The nodes of a double barrier. All members of a path must have the same layout. In those of the other libraries nobody
+ * compares the numbers of members, and their members count and open in two steps. So these promises are weaker there:
+ * - A member of ours that gives up at the moment of the opening may have been counted (in the layout native: never).
+ * - Members of the others can leave early: Curator's when one other member is left, kazoo's when the member with the lowest
+ *   name goes before the others. Members of ours wait for all.
+ * - KAZOO: whoever leaves first removes the sign that the barrier is open. A member without a connection at that moment can
+ *   miss it: give its enter a timeout. */
+enum conclave_barrier_layout {
+    CONCLAVE_BARRIER_LAYOUT_NATIVE,
+    CONCLAVE_BARRIER_LAYOUT_CURATOR, /* members and `ready` are children of the path, which stays */
+    CONCLAVE_BARRIER_LAYOUT_KAZOO,   /* the same; `ready` is removed by the first to leave */
+};
+
 struct conclave_double_barrier_callbacks {
     /* The membership is gone between enter and leave: CONCLAVE_SESSION_EXPIRED, or CONCLAVE_ELOST
      * when somebody deleted its node. At most once. The others' leave counts it as gone. */
@@ -95,16 +111,18 @@ struct conclave_double_barrier_callbacks {
 /* Begin with CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT, then set what differs. */
 struct conclave_double_barrier_options {
     size_t size;
-    const char *path;  /* made with its parents as containers */
-    const char *round; /* name of this round below path; NULL: "round" */
-    const char *id;    /* shown to others; NULL: host:pid */
-    uint32_t count;    /* members; all have to say the same */
+    const char *path; /* made with its parents as containers */
+    const char
+        *round; /* name of this round below path; NULL: "round", in other layouts the path itself */
+    const char *id; /* shown to others; NULL: host:pid */
+    uint32_t count; /* members; all have to say the same */
     /* If the barrier is open already (the caller is late, or all members of an open round died or
      * lost their sessions before they left: then it stays open until somebody deletes the round):
      * false, the default, fails with CONCLAVE_ECONFLICT; true lets the caller pass. */
     bool late_pass;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
+    enum conclave_barrier_layout layout;
 };
 #define CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT CONCLAVE_INIT(conclave_double_barrier_options)
 

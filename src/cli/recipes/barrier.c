@@ -23,6 +23,7 @@ struct barrier_cli {
     int64_t count;
     int64_t connect_timeout_ms;
     int64_t grace_ms;
+    int layout; /* enum conclave_barrier_layout */
     bool late_pass;
     bool allow_setuid;
 };
@@ -33,12 +34,14 @@ static const struct option_row ROWS[] = {
     {"count", 'n', OPTION_INTEGER, FIELD(count), "N",
      "enter: number of members; all must give the same."},
     {"round", 0, OPTION_STRING, FIELD(round), "NAME",
-     "enter: name of this round below PATH; default \"round\"."},
+     "enter: name of this round below PATH; default \"round\", in other layouts PATH itself."},
     {"late-pass", 0, OPTION_FLAG, FIELD(late_pass), NULL,
      "enter: pass when the barrier is open already. Default: fail with exit code 78."},
     {"id", 0, OPTION_STRING, FIELD(id), "TEXT", "enter: name that others see; default HOST:PID."},
     {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
      "enter: time from TERM to KILL for CMD when the membership was lost; default 3s."},
+    {"layout", 0, OPTION_CHOICE, FIELD(layout), "native|curator|kazoo",
+     "enter: the double barrier of which library; the same for all. Default: native."},
     OPTION_GROUP(ACL_ROWS, 0),
     OPTION_GROUP(ALLOW_SETUID_ROWS, FIELD(allow_setuid)),
     {"timeout", 0, OPTION_DURATION, FIELD(common.timeout_ms), "DURATION",
@@ -236,6 +239,7 @@ static int run_double(struct barrier_wait *w, struct conclave_recipes *recipes)
     options.id = w->cli->id;
     options.count = (uint32_t)w->cli->count;
     options.late_pass = w->cli->late_pass;
+    options.layout = (enum conclave_barrier_layout)w->cli->layout;
     int error = conclave_double_barrier_open(recipes, &options, &callbacks, w, &barrier);
     if (error != 0) {
         return answer_code(w, error);
@@ -261,7 +265,7 @@ static int barrier_check(const struct barrier_cli *cli, enum barrier_verb verb)
 {
     bool enter = verb == BARRIER_ENTER;
     bool own = cli->count != 0 || cli->command != NULL || cli->round != NULL || cli->id != NULL ||
-               cli->late_pass || cli->allow_setuid;
+               cli->late_pass || cli->allow_setuid || cli->layout != CONCLAVE_BARRIER_LAYOUT_NATIVE;
     if (enter && (cli->count < 1 || cli->count > CONCLAVE_DOUBLE_BARRIER_MAX)) {
         return usage_error(&USAGE, "enter wants --count, a number from 1 to %d",
                            CONCLAVE_DOUBLE_BARRIER_MAX);

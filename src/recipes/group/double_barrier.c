@@ -51,7 +51,7 @@ static const uint16_t PHASE_NEXT[] = {
         TRANSITION_TO(LEAVE_ROUND) | TRANSITION_TO(LEAVE_REMOVE) | TRANSITION_TO(LEAVE_LIST),
     [LEAVE_REMOVE] = TRANSITION_TO(LEAVE_LIST),
     [LEAVE_WATCH] = TRANSITION_TO(LEAVE_LIST),
-    [LEAVE_READY] = TRANSITION_TO(LEAVE_ROUND),
+    [LEAVE_READY] = TRANSITION_TO(LEAVE_ROUND) | TRANSITION_TO(LEAVE_LIST),
     [LEAVE_ROUND] = 0,
 };
 
@@ -63,9 +63,9 @@ void db_to(struct db_call *c, enum db_phase phase)
     c->phase = phase;
 }
 
-bool db_is_member(const char *name)
+bool db_is_member(const struct conclave_double_barrier *db, const char *name)
 {
-    return strncmp(name, "m-", 2) == 0;
+    return db_is_foreign(db) ? strcmp(name, "ready") != 0 : strncmp(name, "m-", 2) == 0;
 }
 
 /* --- the membership --------------------------------------------------------------------- */
@@ -225,15 +225,19 @@ static const struct host_class db_class = {
 static bool db_options_valid(const struct conclave_double_barrier_options *o)
 {
     return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) && o->count > 0 &&
-           o->count <= CONCLAVE_DOUBLE_BARRIER_MAX &&
+           o->count <= CONCLAVE_DOUBLE_BARRIER_MAX && o->layout >= CONCLAVE_BARRIER_LAYOUT_NATIVE &&
+           o->layout <= CONCLAVE_BARRIER_LAYOUT_KAZOO &&
            (o->round == NULL || (o->round[0] != '\0' && strchr(o->round, '/') == NULL));
 }
 
 static int db_copy_options(struct conclave_double_barrier *db,
                            const struct conclave_double_barrier_options *o)
 {
+    db->layout = o->layout;
     db->path = strdup(o->path);
-    db->round = path_join(o->path, o->round != NULL ? o->round : "round");
+    db->round = db_is_foreign(db) && o->round == NULL
+                    ? strdup(o->path)
+                    : path_join(o->path, o->round != NULL ? o->round : "round");
     db->ready = db->round == NULL ? NULL : path_join(db->round, "ready");
     db->id = o->id != NULL ? strdup(o->id) : default_id();
     db->count = o->count;
@@ -348,6 +352,8 @@ static void db_call_on_watch(struct watch_slot *slot, enum conclave_event_type t
     struct db_call *c = CONTAINER_OF(slot, struct db_call, watch);
     if (c->phase == LEAVE_WATCH) {
         db_to(c, LEAVE_LIST);
+    } else if (db_is_foreign(db_of(c)) && type == CONCLAVE_EVENT_CREATED) {
+        c->opened = true;
     }
     call_run(&c->call);
 }
@@ -375,7 +381,8 @@ static int db_call_create(struct host *host, void *what, struct call **ret)
     }
     call_init(&c->call, host, request->enter ? &enter_class : &leave_class);
     watch_slot_init(&c->watch, &c->call.handle, db_call_on_watch);
-    c->phase = request->enter ? ENTER_ROUND : LEAVE_LIST;
+    bool kazoo = db->layout == CONCLAVE_BARRIER_LAYOUT_KAZOO;
+    c->phase = request->enter ? ENTER_ROUND : kazoo ? LEAVE_READY : LEAVE_LIST;
     c->done = request->done;
     c->ctx = request->ctx;
     db->call = &c->call;

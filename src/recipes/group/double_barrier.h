@@ -11,6 +11,10 @@
  * and `ready` once the barrier is open. To join, to withdraw or to open, a member sends a
  * transaction that also checks the conditions of the others, so the server's order decides.
  *
+ * In the layouts of Curator and kazoo the members are <guid> (all children but `ready`), and the number is nowhere. There
+ * the creation of `ready` alone lets all in, so a withdrawal must not create it. Sources: Curator's
+ * DistributedDoubleBarrier, kazoo's recipe/barrier.py.
+ *
  * Everything is guarded by the client's lock.
  */
 #ifndef RECIPES_GROUP_DOUBLE_BARRIER_H
@@ -32,11 +36,12 @@ struct conclave_double_barrier {
     struct conclave_double_barrier_callbacks callbacks;
     void *ctx;
     char *path;
-    char *round; /* <path>/<round> */
-    char *ready; /* <path>/<round>/ready */
+    char *round; /* <path>/<round>; in other layouts without a name: path */
+    char *ready; /* <round>/ready */
     char *id;
     uint32_t count;
     bool late_pass;
+    enum conclave_barrier_layout layout;
     struct conclave_acl *acl;
     size_t acl_count;
 
@@ -71,7 +76,7 @@ enum db_phase {
     LEAVE_LAST,   /* alone: node and ready go together */
     LEAVE_REMOVE, /* my node, others stay */
     LEAVE_WATCH,
-    LEAVE_READY, /* no member is left: the remaining nodes are removed */
+    LEAVE_READY, /* no member is left: the remaining nodes are removed; as kazoo leaves: first of all */
     LEAVE_ROUND,
 };
 
@@ -84,6 +89,7 @@ struct db_call {
 
     /* Entering. */
     bool counted;   /* once at least: then a try without waiting is over */
+    bool opened;    /* an event said so, in a layout in which `ready` may be gone again */
     bool plain;     /* the server has no containers */
     char **members; /* paths of all members' nodes, for opening */
     size_t members_count;
@@ -108,8 +114,14 @@ static inline struct conclave_double_barrier *db_of(const struct db_call *c)
 /* Checked: see the drawings. */
 void db_to(struct db_call *c, enum db_phase phase);
 
+/* Whether the barrier is one of another library. */
+static inline bool db_is_foreign(const struct conclave_double_barrier *db)
+{
+    return db->layout != CONCLAVE_BARRIER_LAYOUT_NATIVE;
+}
+
 /* Whether a child of the round is a member. */
-bool db_is_member(const char *name);
+bool db_is_member(const struct conclave_double_barrier *db, const char *name);
 
 /* There is no membership any more, or none yet. */
 void db_forget_me(struct conclave_double_barrier *db);

@@ -4,6 +4,8 @@
  *   open      { check every member counted, create ready }   only while all stand there
  *   withdraw  { create ready, delete ready, delete m }       only while it is not open
  *
+ * (in the layouts of others: a look at ready, then { delete m })
+ *
  * so it opens only with the required number of members, and a withdrawn member is not among them. A
  * member that joins an open barrier is late: its node is younger than `ready`. A waiting member waits
  * only for `ready`, and reads it after each wake-up.
@@ -61,7 +63,8 @@ static void on_round(struct call *call, const struct conclave_reply *reply)
         db_to(c, ENTER_MAKE_ROUND);
     } else if (reply->error != 0) {
         call_trouble(call, reply->error);
-    } else if (reply->data_len == len && memcmp(reply->data, text, len) == 0) {
+    } else if (db_is_foreign(db_of(c)) ||
+               (reply->data_len == len && memcmp(reply->data, text, len) == 0)) {
         db_to(c, ENTER_FIRST);
     } else {
         db_enter_end(call, CONCLAVE_ECONFLICT);
@@ -75,6 +78,7 @@ static void on_round_made(struct call *call, const struct conclave_reply *reply)
     if (reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS) {
         db_to(c, ENTER_ROUND);
     } else if (reply->error == CONCLAVE_NO_NODE) {
+        call->ensure.persistent = db_is_foreign(db);
         call_ensure(call, db->path, db->acl, db->acl_count);
     } else if (reply->error == CONCLAVE_UNIMPLEMENTED && !c->plain) {
         c->plain = true;
@@ -101,7 +105,7 @@ static int make_me(struct conclave_double_barrier *db)
     char name[MEMBER_INCARNATION_MAX + 2];
     db_forget_me(db);
     member_incarnation(guid);
-    (void)snprintf(name, sizeof name, "m-%s", guid);
+    (void)snprintf(name, sizeof name, "%s%s", db_is_foreign(db) ? "" : "m-", guid);
     db->me = path_join(db->round, name);
     db->removal = db->me == NULL ? NULL : deletion_create(db->me);
     return db->removal == NULL ? CONCLAVE_ENOMEM : 0;
@@ -220,7 +224,7 @@ static int keep_members(struct db_call *c, const struct conclave_reply *reply, b
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < reply->children_count; i++) {
-        if (!db_is_member(reply->children[i])) {
+        if (!db_is_member(db_of(c), reply->children[i])) {
             continue;
         }
         char *path = path_join(db_of(c)->round, reply->children[i]);
@@ -301,10 +305,32 @@ static void on_withdrawn(struct call *call, const struct conclave_reply *reply)
     }
 }
 
+/* In a layout of others: not open a moment ago. */
+static void on_withdraw_ready(struct call *call, const struct conclave_reply *reply)
+{
+    struct conclave_double_barrier *db = db_of(db_call_of(call));
+    if (reply->error == 0) {
+        db_enter_end(call, 0); /* it opened first, with us */
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, db->me, -1);
+        call_send(call, &op, on_withdrawn);
+    } else if (error_is_unknown(reply->error)) {
+        call_trouble(call, reply->error);
+    } else {
+        call_retry_later(call);
+    }
+}
+
 static void enter_withdraw(struct db_call *c)
 {
     struct conclave_double_barrier *db = db_of(c);
     struct conclave_op parts[3];
+    if (db_is_foreign(db)) {
+        struct conclave_op look = conclave_op_path(CONCLAVE_OP_EXISTS, db->ready, 0);
+        look.linearizable = true;
+        call_send(&c->call, &look, on_withdraw_ready);
+        return;
+    }
     parts[0] = create_op(db, db->ready, "", CONCLAVE_PERSISTENT);
     parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, db->ready, -1);
     parts[2] = conclave_op_path(CONCLAVE_OP_DELETE, db->me, -1);
@@ -335,7 +361,9 @@ static void enter_run_phase(struct db_call *c)
     case ENTER_MAKE_ROUND: {
         char text[16];
         (void)count_text(db, text);
-        op = create_op(db, db->round, text, c->plain ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
+        bool plain = c->plain || db_is_foreign(db); /* others do not make it again */
+        op = create_op(db, db->round, db_is_foreign(db) ? "" : text,
+                       plain ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
         call_send(&c->call, &op, on_round_made);
         break;
     }
@@ -383,6 +411,10 @@ void db_enter_run(struct call *call)
     if (db->gone != 0) {
         bool final = state_is_final(client_state(call_client(call)));
         db_enter_end(call, final ? call->stop : db->gone);
+        return;
+    }
+    if (c->opened && db->joined && c->phase <= ENTER_WITHDRAW) {
+        db_enter_end(call, 0);
         return;
     }
     if (c->phase == ENTER_JOIN_UNKNOWN && session_over(c)) {

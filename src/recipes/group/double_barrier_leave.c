@@ -6,6 +6,8 @@
  *   me, with the lowest name  waits for the highest to go
  *   others                    delete m, once; then wait for the lowest to go
  *
+ * In kazoo's layout ready goes first of all: a member of kazoo takes it for one that it has to wait for.
+ *
  * So the lowest goes last, and the others wait for a dead member only until its session ends.
  */
 #include "recipes/group/double_barrier.h"
@@ -40,7 +42,7 @@ static void leave_decide(struct db_call *c, const struct conclave_reply *reply)
     size_t count = 0;
     for (size_t i = 0; i < reply->children_count; i++) {
         const char *name = reply->children[i];
-        if (db_is_member(name)) {
+        if (db_is_member(db_of(c), name)) {
             lowest = lowest == NULL || strcmp(name, lowest) < 0 ? name : lowest;
             highest = highest == NULL || strcmp(name, highest) > 0 ? name : highest;
             there = there || strcmp(name, mine) == 0;
@@ -51,6 +53,8 @@ static void leave_decide(struct db_call *c, const struct conclave_reply *reply)
     if (!there && !c->removed) {
         c->removed = true; /* by somebody else */
         db_leave_end(&c->call, CONCLAVE_ELOST);
+    } else if (count == 0 && db_of(c)->layout == CONCLAVE_BARRIER_LAYOUT_KAZOO) {
+        db_leave_end(&c->call, 0);
     } else if (count == 0) {
         db_to(c, LEAVE_READY);
     } else if (there && count == 1) {
@@ -84,12 +88,22 @@ static void leave_on_listed(struct call *call, const struct conclave_reply *repl
 
 /* --- going ----------------------------------------------------------------------------------- */
 
+/* No member is left, and ready is gone. The node of another library's barrier stays. */
+static void left(struct db_call *c)
+{
+    if (db_is_foreign(db_of(c))) {
+        db_leave_end(&c->call, 0);
+    } else {
+        db_to(c, LEAVE_ROUND);
+    }
+}
+
 static void on_last(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);
     if (reply->error == 0) {
         c->removed = true;
-        db_to(c, LEAVE_ROUND);
+        left(c);
     } else if (reply->results_count == 2 && reply->results[1].error == CONCLAVE_NO_NODE) {
         db_to(c, LEAVE_REMOVE); /* ready was removed by somebody */
     } else if (reply->error == CONCLAVE_NO_NODE) {
@@ -123,15 +137,17 @@ static void on_watched(struct call *call, const struct conclave_reply *reply)
     }
 }
 
-/* No member is left, so nothing depends on this deletion. */
+/* No member is left, so nothing depends on this deletion; or it is the first step of a leave in kazoo's layout. */
 static void on_cleaned(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);
-    assert(c->removed);
+    assert(c->removed || db_of(c)->layout == CONCLAVE_BARRIER_LAYOUT_KAZOO);
     if (error_is_unknown(reply->error) && !state_is_final(client_state(call_client(call)))) {
         call_trouble(call, reply->error);
+    } else if (!c->removed) {
+        db_to(c, LEAVE_LIST);
     } else if (c->phase == LEAVE_READY) {
-        db_to(c, LEAVE_ROUND);
+        left(c);
     } else {
         db_leave_end(call, 0);
     }

@@ -555,6 +555,139 @@ static void E59_closing_the_client_ends_everything(void **state)
     assert_int_equal(fake_zk_ephemerals(zk), 0);
 }
 
+/* --- double barriers of other libraries ------------------------------------------------------------ */
+
+static const enum conclave_barrier_layout others[] = {CONCLAVE_BARRIER_LAYOUT_CURATOR,
+                                                      CONCLAVE_BARRIER_LAYOUT_KAZOO};
+
+static void foreign_open(struct member *m, struct fake_zk *zk, int endpoint, uint32_t count,
+                         enum conclave_barrier_layout layout)
+{
+    struct conclave_double_barrier_options options = options_of(count);
+    options.layout = layout;
+    member_open_with(m, zk, endpoint, &options);
+}
+
+static size_t children_of_barrier(struct fake_zk *zk)
+{
+    return fake_zk_exists(zk, BARRIER_PATH) ? fake_zk_child_count(zk, BARRIER_PATH) : 0;
+}
+
+static void E144_members_meet_in_each_layout_and_leave_the_path(void **state)
+{
+    struct fake_zk *zk = *state;
+    for (int l = 0; l < 2; l++) {
+        struct member m[3];
+        for (int i = 0; i < 3; i++) {
+            foreign_open(&m[i], zk, i, 3, others[l]);
+        }
+        for (int round = 0; round < 2; round++) {
+            for (int i = 0; i < 3; i++) {
+                enter(&m[i], PATIENCE_MS);
+                EVENTUALLY(children_of_barrier(zk) > (size_t)i);
+                assert_true(i == 2 || m[i].enter.done == 0);
+            }
+            for (int i = 0; i < 3; i++) {
+                EVENTUALLY(m[i].enter.done == 1);
+                assert_int_equal(m[i].enter.error, 0);
+            }
+            for (int i = 0; i < 3; i++) {
+                leave(&m[i], PATIENCE_MS);
+                assert_true(i == 2 || m[0].leave.done == 0);
+            }
+            for (int i = 0; i < 3; i++) {
+                EVENTUALLY(m[i].leave.done == 1);
+                assert_int_equal(m[i].leave.error, 0);
+            }
+            assert_true(fake_zk_exists(zk, BARRIER_PATH));
+            assert_int_equal(children_of_barrier(zk), 0);
+        }
+        for (int i = 0; i < 3; i++) {
+            member_finish(&m[i]);
+        }
+    }
+}
+
+/* Members of the others are nodes that the test makes. */
+static void E144_a_member_of_another_library_counts_and_is_waited_for(void **state)
+{
+    struct fake_zk *zk = *state;
+    fake_zk_create(zk, "/app", "", 0);
+    fake_zk_create(zk, BARRIER_PATH, "", 0);
+    for (int l = 0; l < 2; l++) {
+        for (int lowest = 0; lowest < 2; lowest++) {
+            const char *theirs = lowest == 1 ? BARRIER_PATH "/0" : BARRIER_PATH "/zzzz";
+            struct member m;
+            foreign_open(&m, zk, 0, 2, others[l]);
+            enter(&m, PATIENCE_MS);
+            EVENTUALLY(children_of_barrier(zk) == 1);
+            assert_int_equal(m.enter.done, 0);
+            fake_zk_create(zk, theirs, "", 0);
+            fake_zk_create(zk, BARRIER_PATH "/ready", "", 0); /* who comes last opens */
+            EVENTUALLY(m.enter.done == 1);
+            assert_int_equal(m.enter.error, 0);
+            leave(&m, PATIENCE_MS);
+            /* It waits for the other: its own node goes unless it is the lowest. */
+            EVENTUALLY(fake_zk_watches(zk) > 0);
+            sleep_ms(20);
+            assert_int_equal(m.leave.done, 0);
+            fake_zk_delete(zk, theirs);
+            EVENTUALLY(m.leave.done == 1);
+            assert_int_equal(m.leave.error, 0);
+            assert_int_equal(children_of_barrier(zk), 0);
+            member_finish(&m);
+        }
+    }
+}
+
+static void open_and_leave_at_once(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_create_locked(zk, BARRIER_PATH "/ready", "", 0);
+    fake_zk_delete_locked(zk, BARRIER_PATH "/ready");
+}
+
+static void E144_an_opening_that_is_gone_again_lets_in(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct member m;
+    foreign_open(&m, zk, 0, 2, CONCLAVE_BARRIER_LAYOUT_KAZOO);
+    enter(&m, PATIENCE_MS);
+    EVENTUALLY(children_of_barrier(zk) == 1 && fake_zk_watches(zk) >= 2);
+    fake_zk_do(zk, open_and_leave_at_once, NULL);
+    EVENTUALLY(m.enter.done == 1);
+    assert_int_equal(m.enter.error, 0);
+    member_finish(&m);
+    assert_int_equal(children_of_barrier(zk), 0);
+}
+
+static void E144_a_withdrawal_lets_nobody_in(void **state)
+{
+    struct fake_zk *zk = *state;
+    for (int l = 0; l < 2; l++) {
+        struct member stays;
+        struct member gives_up;
+        foreign_open(&stays, zk, 0, 3, others[l]);
+        foreign_open(&gives_up, zk, 1, 3, others[l]);
+        enter(&stays, PATIENCE_MS);
+        EVENTUALLY(children_of_barrier(zk) == 1);
+        enter(&gives_up, 50);
+        EVENTUALLY(gives_up.enter.done == 1);
+        assert_int_equal(gives_up.enter.error, CONCLAVE_ETIMEDOUT);
+        EVENTUALLY(children_of_barrier(zk) == 1);
+        sleep_ms(20);
+        assert_int_equal(stays.enter.done, 0);
+        /* The answer to the withdrawal is lost. */
+        hook(zk, 1, WIRE_DELETE, NULL, 1, FAKE_DROP_REPLY);
+        enter(&gives_up, 50);
+        EVENTUALLY(gives_up.enter.done == 1);
+        assert_int_equal(gives_up.enter.error, CONCLAVE_ETIMEDOUT);
+        EVENTUALLY(children_of_barrier(zk) == 1);
+        assert_int_equal(stays.enter.done, 0);
+        member_finish(&gives_up);
+        member_finish(&stays);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +707,10 @@ int main(void)
         E_TEST(a_leave_that_times_out_has_left),
         E_TEST(E33_a_try_does_not_wait),
         E_TEST(E59_closing_the_client_ends_everything),
+        E_TEST(E144_members_meet_in_each_layout_and_leave_the_path),
+        E_TEST(E144_a_member_of_another_library_counts_and_is_waited_for),
+        E_TEST(E144_an_opening_that_is_gone_again_lets_in),
+        E_TEST(E144_a_withdrawal_lets_nobody_in),
     };
     return RUN_TESTS(tests);
 }
