@@ -360,6 +360,23 @@ def config(bench):
     away.end()
 
 
+def cache(bench):
+    """Each change is printed; a path is answered from memory, also while the server is away."""
+    bench.conclave("create", "/example/cache", "0", "--parents")
+    program = bench.start("cache", "/example/cache", stdin=subprocess.PIPE, bufsize=0)
+    program.expect(r"CREATED /example/cache = 0\nloaded\nfresh, 1 nodes")
+    bench.conclave("create", "/example/cache/a", "1")
+    program.expect(r"CREATED /example/cache/a = 1")
+    bench.conclave("set", "/example/cache/a", "2")
+    program.expect(r"CHANGED /example/cache/a = 2")
+    program.process.stdin.write(b"/example/cache/a\n/example/cache/b\n/elsewhere\n")
+    program.expect(r"found /example/cache/a = 2\n/example/cache/b: no node at this path\n/elsewhere: invalid argument")
+    bench.conclave("delete", "/example/cache/a")
+    program.expect(r"DELETED /example/cache/a = 2")
+    program.process.stdin.close()
+    program.end(0)
+
+
 def counter(bench):
     """Three at once, and no addition is missed."""
     programs = [bench.start("counter", "/example/count", "20") for _ in range(3)]

@@ -1,80 +1,20 @@
 #include "recipes/engine/tree_mirror.h"
 
+#include "recipes/engine/mirror_nodes.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    BESIDE = 64,      /* reads in flight */
+    BESIDE = 256,     /* reads in flight */
     LATENCY_MS = 100, /* a change is reported by then, though others go on */
     REFUSALS_MAX = 2, /* links that ended when a persistent watch was asked for */
 };
 
-struct node {
-    struct map_node map; /* first */
-    struct mirror *mirror;
-    struct node *parent; /* NULL: the root */
-    struct list sibling;
-    struct list children;
-    struct list queued; /* in mirror.wanted */
-    char *path;
-    int depth;
-    struct mirror_item *item; /* NULL: not read, or not there */
-    struct step step;
-    struct watch_slot data;  /* where there are no persistent watches */
-    struct watch_slot names; /* the children's */
-    bool want_data;
-    bool want_children;
-    bool missing; /* the root is not there: to be watched for by exists */
-    bool listed;  /* named by the list that is being gone through */
-    bool dead;    /* out of the mirror; freed when it is answered */
-};
-
-/* --- items ----------------------------------------------------------------------- */
-
-static void item_unref(struct mirror_item *item)
-{
-    if (item != NULL && --item->refs == 0) {
-        free(item);
-    }
-}
-
-/* NULL without memory. */
-static struct mirror_item *item_make(const char *path, const struct conclave_reply *reply)
-{
-    size_t path_size = strlen(path) + 1;
-    struct mirror_item *item = malloc(sizeof *item + path_size + reply->data_len + 1);
-    if (item == NULL) {
-        return NULL;
-    }
-    char *bytes = (char *)(item + 1);
-    item->refs = 1;
-    item->stat = reply->stat;
-    item->data_len = reply->data_len;
-    item->data = reply->data == NULL ? NULL : bytes;
-    if (reply->data != NULL && reply->data_len > 0) {
-        memcpy(bytes, reply->data, reply->data_len);
-    }
-    bytes[reply->data_len] = '\0';
-    memcpy(bytes + reply->data_len + 1, path, path_size);
-    item->path = bytes + reply->data_len + 1;
-    return item;
-}
-
 /* --- nodes ----------------------------------------------------------------------- */
 
-static bool path_equal(const struct map_node *node, const void *key)
-{
-    return strcmp(((const struct node *)(const void *)node)->path, key) == 0;
-}
-
-static struct node *find(const struct mirror *m, const char *path)
-{
-    return (struct node *)(void *)map_find(&m->nodes, hash_bytes(path, strlen(path)), path_equal,
-                                           path);
-}
-
-static void want(struct node *n, bool data, bool children)
+static void want(struct mirror_node *n, bool data, bool children)
 {
     n->want_data = n->want_data || data;
     n->want_children = n->want_children || children;
@@ -85,7 +25,7 @@ static void want(struct node *n, bool data, bool children)
 
 static void on_data_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    struct node *n = CONTAINER_OF(slot, struct node, data);
+    struct mirror_node *n = CONTAINER_OF(slot, struct mirror_node, data);
     if (!n->dead) {
         want(n, true, false);
     }
@@ -93,73 +33,33 @@ static void on_data_watch(struct watch_slot *slot, enum conclave_event_type type
 
 static void on_names_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    struct node *n = CONTAINER_OF(slot, struct node, names);
+    struct mirror_node *n = CONTAINER_OF(slot, struct mirror_node, names);
     if (!n->dead) {
-        want(n, false, true);
+        want(n, n->item == NULL, n->item != NULL); /* no child before its parent */
     }
 }
 
-/* Adds a node to be read. NULL without memory. */
-static struct node *node_add(struct mirror *m, struct node *parent, const char *path)
+/* Adds a node to be read. Errors as mirror_node_add. */
+static int add(struct mirror *m, struct mirror_node *parent, const char *path,
+               struct mirror_node **ret)
 {
-    struct node *n = calloc(1, sizeof *n);
-    if (n == NULL || (n->path = strdup(path)) == NULL ||
-        map_insert(&m->nodes, &n->map, hash_bytes(path, strlen(path))) != 0) {
-        if (n != NULL) {
-            free(n->path);
-        }
-        free(n);
-        return NULL;
+    int error = mirror_node_add(m, parent, path, ret);
+    if (error == 0) {
+        struct mirror_node *n = *ret;
+        machine_step_init(&m->machine, &n->step);
+        machine_watch_init(&m->machine, &n->data);
+        machine_watch_init(&m->machine, &n->names);
+        n->data.fn = on_data_watch;
+        n->names.fn = on_names_watch;
+        want(n, true, false);
     }
-    n->mirror = m;
-    n->parent = parent;
-    n->depth = parent == NULL ? 0 : parent->depth + 1;
-    list_init(&n->children);
-    list_init(&n->queued);
-    list_init(&n->sibling);
-    if (parent != NULL) {
-        list_push_back(&parent->children, &n->sibling);
-    }
-    machine_step_init(&m->machine, &n->step);
-    machine_watch_init(&m->machine, &n->data);
-    machine_watch_init(&m->machine, &n->names);
-    n->data.fn = on_data_watch;
-    n->names.fn = on_names_watch;
-    want(n, true, false);
-    return n;
+    return error;
 }
 
-static void node_free(struct node *n)
+/* Whether the mirror is to have this node below its own. */
+static bool takes(const struct mirror *m, const char *path)
 {
-    watch_slot_clear(&n->data);
-    watch_slot_clear(&n->names);
-    item_unref(n->item);
-    free(n->path);
-    free(n);
-}
-
-/* Takes a node and all below it out of the mirror. */
-static void node_drop(struct node *n)
-{
-    struct mirror *m = n->mirror;
-    LIST_FOREACH (it, &n->children) {
-        node_drop(CONTAINER_OF(it, struct node, sibling));
-    }
-    m->changed = m->changed || n->item != NULL;
-    list_remove(&n->sibling);
-    list_remove(&n->queued);
-    map_remove(&m->nodes, &n->map);
-    n->dead = true;
-    if (!n->step.busy) {
-        node_free(n);
-    }
-}
-
-static void children_drop(struct node *n)
-{
-    LIST_FOREACH (it, &n->children) {
-        node_drop(CONTAINER_OF(it, struct node, sibling));
-    }
+    return m->takes == NULL || m->takes(m, mirror_relative(m, path));
 }
 
 /* --- reading --------------------------------------------------------------------- */
@@ -175,71 +75,67 @@ static void tree_mirror_trouble(struct mirror *m, int error)
 {
     if (error == CONCLAVE_ENOMEM) {
         read_all_later(m);
-    } else if (!machine_tries_again(&m->machine, error)) {
+    } else if (error == CONCLAVE_ENOBUFS || !machine_tries_again(&m->machine, error)) {
         m->active = false;
         m->failed(m, error);
     }
 }
 
-static bool may_have_children(const struct node *n, const struct conclave_stat *stat)
+static bool may_have_children(const struct mirror_node *n, const struct conclave_stat *stat)
 {
     return n->depth < n->mirror->depth && stat->ephemeral_owner == 0;
 }
 
-/* The node's part of the path below the root. */
-static const char *relative(const struct node *n)
+/* Whether the list of the children is to be read, after the node was. Where a persistent watch tells of each child, only
+ * a look at everything can find another pzxid. */
+static bool list_is_due(const struct mirror_node *n, const struct conclave_stat *stat, bool known)
 {
-    size_t root = strcmp(n->mirror->path, "/") == 0 ? 0 : strlen(n->mirror->path);
-    return n->path[root] == '/' ? n->path + root + 1 : n->path + root;
+    if (!may_have_children(n, stat)) {
+        return false;
+    }
+    return known ? !n->mirror->one_shot && n->item->stat.pzxid != stat->pzxid
+                 : n->mirror->one_shot || stat->num_children > 0;
 }
 
-static void saw(struct node *n, const struct conclave_reply *reply)
+static void saw(struct mirror_node *n, const struct conclave_reply *reply)
 {
     struct mirror *m = n->mirror;
     const struct conclave_stat *stat = &reply->stat;
     bool known = n->item != NULL && n->item->stat.czxid == stat->czxid;
     n->missing = false;
     if (n->item != NULL && !known) {
-        children_drop(n); /* those of the node that was there before */
+        mirror_children_drop(n); /* those of the node that was there before */
     }
-    if (may_have_children(n, stat) && !known && (m->one_shot || stat->num_children > 0)) {
+    if (list_is_due(n, stat, known)) {
         want(n, false, true);
     }
     if (known && n->item->stat.mzxid == stat->mzxid) {
-        if (n->item->refs == 1) {
-            n->item->stat = *stat; /* its children's numbers move on */
-        }
+        mirror_node_restat(n, stat); /* its children's numbers move on */
         return;
     }
-    struct mirror_item *item = item_make(relative(n), reply);
-    if (item == NULL) {
-        read_all_later(m);
-        return;
+    int error = mirror_node_fill(n, reply);
+    if (error != 0) {
+        tree_mirror_trouble(m, error);
     }
-    item_unref(n->item);
-    n->item = item;
-    m->changed = true;
 }
 
 /* The root stays, to be looked for. */
-static void vanished(struct node *n)
+static void vanished(struct mirror_node *n)
 {
     struct mirror *m = n->mirror;
     if (n->parent != NULL) {
-        node_drop(n);
+        mirror_node_drop(n);
         return;
     }
-    children_drop(n);
-    m->changed = m->changed || n->item != NULL;
-    item_unref(n->item);
-    n->item = NULL;
+    mirror_children_drop(n);
+    mirror_node_empty(n, false);
     n->want_children = false;
     n->want_data = m->one_shot && !n->missing; /* now with a watch for it to come */
     n->missing = true;
 }
 
 /* For every answer about a node; false: nothing more to do. */
-static bool answered(struct node *n, const struct conclave_reply *reply)
+static bool answered(struct mirror_node *n, const struct conclave_reply *reply)
 {
     struct mirror *m = n->mirror;
     assert(m->in_flight > 0);
@@ -248,20 +144,20 @@ static bool answered(struct node *n, const struct conclave_reply *reply)
         m->read_zxid = reply->zxid;
     }
     if (n->dead) {
-        node_free(n);
+        mirror_node_settle(n);
         return false;
     }
-    return true;
+    return m->active;
 }
 
-static void node_trouble(struct node *n, int error, bool children)
+/* The node may be freed by it. */
+static void node_trouble(struct mirror_node *n, int error, bool children)
 {
     if (error == CONCLAVE_NO_AUTH && n->parent != NULL) {
-        n->mirror->changed = n->mirror->changed || (n->item != NULL && !children);
-        if (!children) { /* nothing that we may see */
-            item_unref(n->item);
-            n->item = NULL;
-        }
+        mirror_children_drop(n); /* nothing that we may see */
+        mirror_node_empty(n, true);
+        n->want_children = false;
+        want(n, false, false);
         return;
     }
     want(n, !children, children);
@@ -270,7 +166,7 @@ static void node_trouble(struct node *n, int error, bool children)
 
 static void on_data(struct step *step, const struct conclave_reply *reply)
 {
-    struct node *n = CONTAINER_OF(step, struct node, step);
+    struct mirror_node *n = CONTAINER_OF(step, struct mirror_node, step);
     struct mirror *m = n->mirror;
     bool exists_asked = n->missing && m->one_shot;
     if (n->data.pending) {
@@ -292,33 +188,36 @@ static void on_data(struct step *step, const struct conclave_reply *reply)
         n->missing = false;
         want(n, true, false); /* there now: its data is asked for, with the watch for changes */
     } else {
-        saw(n, reply);
         want(n, false, false);
+        saw(n, reply);
     }
 }
 
-static int take_names(struct node *n, const struct conclave_reply *reply)
+static int take_names(struct mirror_node *n, const struct conclave_reply *reply)
 {
     struct mirror *m = n->mirror;
     LIST_FOREACH (it, &n->children) {
-        CONTAINER_OF(it, struct node, sibling)->listed = false;
+        CONTAINER_OF(it, struct mirror_node, sibling)->listed = false;
     }
     for (size_t i = 0; i < reply->children_count; i++) {
         char *path = path_join(n->path, reply->children[i]);
-        struct node *child = path == NULL ? NULL : find(m, path);
-        if (path != NULL && child == NULL) {
-            child = node_add(m, n, path);
+        struct mirror_node *child = path == NULL ? NULL : mirror_find(m, path);
+        int error = path == NULL ? CONCLAVE_ENOMEM : 0;
+        if (error == 0 && child == NULL && takes(m, path)) {
+            error = add(m, n, path, &child);
         }
         free(path);
-        if (child == NULL) {
-            return CONCLAVE_ENOMEM;
+        if (error != 0) {
+            return error;
         }
-        child->listed = true;
+        if (child != NULL) {
+            child->listed = true;
+        }
     }
     LIST_FOREACH (it, &n->children) {
-        struct node *child = CONTAINER_OF(it, struct node, sibling);
+        struct mirror_node *child = CONTAINER_OF(it, struct mirror_node, sibling);
         if (!child->listed) {
-            node_drop(child);
+            mirror_node_drop(child);
         }
     }
     return 0;
@@ -326,7 +225,7 @@ static int take_names(struct node *n, const struct conclave_reply *reply)
 
 static void on_names(struct step *step, const struct conclave_reply *reply)
 {
-    struct node *n = CONTAINER_OF(step, struct node, step);
+    struct mirror_node *n = CONTAINER_OF(step, struct mirror_node, step);
     struct mirror *m = n->mirror;
     if (n->names.pending) {
         watch_slot_answered(&n->names, reply->error == 0);
@@ -338,24 +237,24 @@ static void on_names(struct step *step, const struct conclave_reply *reply)
         want(n, true, false); /* tells the rest */
     } else if (reply->error != 0) {
         node_trouble(n, reply->error, true);
-        want(n, false, false);
     } else {
         int error = take_names(n, reply);
+        want(n, false, error != 0);
         if (error != 0) {
             tree_mirror_trouble(m, error);
         }
-        want(n, false, false);
     }
 }
 
 /* Sends one read of the node. */
-static void node_read(struct node *n)
+static void node_read(struct mirror_node *n)
 {
     struct mirror *m = n->mirror;
     bool data = n->want_data;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, n->path, 0);
     if (data) {
-        op.type = n->missing && m->one_shot ? CONCLAVE_OP_EXISTS : CONCLAVE_OP_GET;
+        bool exists = m->one_shot ? n->missing : m->stats_only;
+        op.type = exists ? CONCLAVE_OP_EXISTS : CONCLAVE_OP_GET;
     }
     if (m->one_shot && watch_slot_prepare(data ? &n->data : &n->names, n->path, &op) != 0) {
         read_all_later(m);
@@ -373,23 +272,37 @@ static void node_read(struct node *n)
 /* Everything once more. */
 static int mark_all(struct mirror *m)
 {
-    if (map_count(&m->nodes) == 0 && node_add(m, NULL, m->path) == NULL) {
-        return CONCLAVE_ENOMEM;
+    struct mirror_node *root;
+    int error = map_count(&m->nodes) == 0 ? add(m, NULL, m->path, &root) : 0;
+    if (error != 0) {
+        return error;
     }
     for (struct map_node *it = map_next(&m->nodes, NULL); it != NULL;
          it = map_next(&m->nodes, it)) {
-        struct node *n = (struct node *)(void *)it;
-        want(n, true, n->item != NULL && may_have_children(n, &n->item->stat));
+        struct mirror_node *n = (struct mirror_node *)(void *)it;
+        want(n, true, m->one_shot && n->item != NULL && may_have_children(n, &n->item->stat));
     }
     return 0;
 }
 
 /* --- the persistent watch ---------------------------------------------------------- */
 
+/* A child that an event names. Of a parent that was not read yet, the list comes with the answer. */
+static void look_at_new(struct mirror *m, struct mirror_node *parent, const char *path)
+{
+    struct mirror_node *child;
+    if (parent != NULL && parent->item != NULL && parent->depth < m->depth && takes(m, path)) {
+        int error = add(m, parent, path, &child);
+        if (error != 0) {
+            tree_mirror_trouble(m, error);
+        }
+    }
+}
+
 /* Where an event points to: a node that is known, or one whose parent is. */
 static void look_at(struct mirror *m, const char *path)
 {
-    struct node *n = find(m, path);
+    struct mirror_node *n = mirror_find(m, path);
     if (n == NULL) {
         char *parent_path = strdup(path);
         char *slash = parent_path == NULL ? NULL : strrchr(parent_path, '/');
@@ -397,10 +310,7 @@ static void look_at(struct mirror *m, const char *path)
             read_all_later(m);
         } else {
             slash[slash == parent_path ? 1 : 0] = '\0';
-            struct node *parent = find(m, parent_path);
-            if (parent != NULL && parent->depth < m->depth && node_add(m, parent, path) == NULL) {
-                read_all_later(m);
-            }
+            look_at_new(m, mirror_find(m, parent_path), path);
         }
         free(parent_path);
         return;
@@ -475,6 +385,13 @@ static void tell(struct mirror *m)
     m->told(m);
 }
 
+static void set_fresh(struct mirror *m, bool fresh)
+{
+    mirror_begin_change(m);
+    m->fresh = fresh;
+    mirror_end_change(m);
+}
+
 static void tell_by(struct mirror *m, int64_t ms)
 {
     struct conclave_client *client = machine_client(&m->machine);
@@ -495,11 +412,15 @@ static void on_telling(struct conclave_client *client, void *ctx)
 static void look_round(struct mirror *m)
 {
     bool quiet = m->in_flight == 0 && list_empty(&m->wanted);
-    if (quiet) {
+    bool now_fresh = quiet && !m->fresh;
+    if (quiet && m->zxid != m->read_zxid) {
+        mirror_begin_change(m);
         m->zxid = m->read_zxid; /* the news of changes up to there came before the answer */
+        mirror_end_change(m);
+        client_notify(machine_client(&m->machine));
     }
-    if (quiet && !m->fresh) {
-        m->fresh = true;
+    if (now_fresh) {
+        set_fresh(m, true);
         tell(m);
     } else if (m->fresh && m->changed) {
         if (quiet && m->debounce_ms == 0) {
@@ -535,13 +456,14 @@ static void mirror_work(struct machine *machine)
     }
     if (m->refresh) {
         m->refresh = false;
-        if (mark_all(m) != 0) {
-            read_all_later(m);
+        int error = mark_all(m);
+        if (error != 0) {
+            tree_mirror_trouble(m, error);
             return;
         }
     }
     while (m->in_flight < BESIDE && !list_empty(&m->wanted) && !machine_pauses(machine)) {
-        node_read(CONTAINER_OF(list_pop_front(&m->wanted), struct node, queued));
+        node_read(CONTAINER_OF(list_pop_front(&m->wanted), struct mirror_node, queued));
     }
     look_round(m);
 }
@@ -558,7 +480,7 @@ void mirror_on_state(struct mirror *m, enum conclave_state state)
         m->refresh = true;
         m->resuming = m->watching && state == CONCLAVE_STATE_SUSPENDED;
         if (m->fresh) {
-            m->fresh = false;
+            set_fresh(m, false);
             tell(m);
         }
     }
@@ -579,6 +501,7 @@ int mirror_init(struct mirror *m, struct handle *owner, const char *path, int de
     m->refresh = true;
     map_init(&m->nodes);
     list_init(&m->wanted);
+    list_init(&m->unheard);
     machine_init(&m->machine, owner, mirror_work);
     machine_step_init(&m->machine, &m->step);
     client_timer_init(&m->telling, on_telling, m);
@@ -591,68 +514,41 @@ void mirror_start(struct mirror *m)
     machine_run(&m->machine);
 }
 
+void mirror_halt(struct mirror *m)
+{
+    m->active = false;
+    set_fresh(m, false);
+    machine_resume(&m->machine);
+    client_timer_stop(machine_client(&m->machine), &m->telling);
+    watch_forget(m);
+}
+
+bool mirror_is_settled(const struct mirror *m)
+{
+    return m->fresh && !m->refresh && m->in_flight == 0 && list_empty(&m->wanted);
+}
+
+void mirror_catch_up(struct mirror *m)
+{
+    struct mirror_node *root = mirror_find(m, m->path);
+    if (m->active && m->fresh && root != NULL) {
+        m->synced = false;
+        want(root, true, false);
+        machine_run(&m->machine);
+    }
+}
+
 void mirror_stop(struct mirror *m)
 {
     if (m->path == NULL) {
         return;
     }
-    m->active = false;
-    machine_resume(&m->machine);
-    client_timer_stop(machine_client(&m->machine), &m->telling);
-    watch_forget(m);
-    struct node *root = find(m, m->path);
+    mirror_halt(m);
+    mirror_forget_changes(m);
+    struct mirror_node *root = mirror_find(m, m->path);
     if (root != NULL) {
-        node_drop(root);
+        mirror_node_drop(root);
     }
-}
-
-/* --- views ------------------------------------------------------------------------ */
-
-static int by_path(const void *a, const void *b)
-{
-    return strcmp((*(struct mirror_item *const *)a)->path, (*(struct mirror_item *const *)b)->path);
-}
-
-int mirror_view(const struct mirror *m, struct mirror_view *ret)
-{
-    size_t count = 0;
-    struct mirror_item **items = malloc((map_count(&m->nodes) + 1) * sizeof(struct mirror_item *));
-    if (items == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    for (struct map_node *it = map_next(&m->nodes, NULL); it != NULL;
-         it = map_next(&m->nodes, it)) {
-        struct node *n = (struct node *)(void *)it;
-        if (n->item != NULL) {
-            n->item->refs++;
-            items[count++] = n->item;
-        }
-    }
-    qsort(items, count, sizeof(struct mirror_item *), by_path);
-    *ret = (struct mirror_view){items, count, m->zxid};
-    return 0;
-}
-
-void mirror_view_keep(struct mirror_view *view, bool (*keep)(const struct mirror_item *item))
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < view->count; i++) {
-        if (keep(view->items[i])) {
-            view->items[kept++] = view->items[i];
-        } else {
-            item_unref(view->items[i]);
-        }
-    }
-    view->count = kept;
-}
-
-void mirror_view_clear(struct mirror_view *view)
-{
-    for (size_t i = 0; i < view->count; i++) {
-        item_unref(view->items[i]);
-    }
-    free(view->items);
-    memset(view, 0, sizeof *view);
 }
 
 void mirror_finish(struct mirror *m)
@@ -661,7 +557,7 @@ void mirror_finish(struct mirror *m)
         return;
     }
     mirror_stop(m);
-    assert(m->in_flight == 0);
+    assert(m->in_flight == 0 && m->bytes == 0);
     map_finish(&m->nodes);
     free(m->path);
     m->path = NULL;

@@ -128,7 +128,7 @@ static int read_record(struct conclave_redis *r)
         next = redis_view_none();
         error = next == NULL ? CONCLAVE_ENOMEM : 0;
     } else if (!same) {
-        error = redis_view_read(r->layout, item->data, item->data_len, &next);
+        error = redis_view_read(r->layout, item->node.data, item->node.data_len, &next);
     }
     if (error == 0) {
         r->read_due = false;

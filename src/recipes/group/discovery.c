@@ -53,7 +53,7 @@ static int instances_of(const struct mirror_view *view, struct conclave_instance
         if (item->path[0] == '\0') {
             continue; /* the service's own node */
         }
-        error = instance_read(item->data, item->data_len, &list[n], &blocks[n]);
+        error = instance_read(item->node.data, item->node.data_len, &list[n], &blocks[n]);
         if (error == 0) {
             list[n++].token.czxid = item->stat.czxid;
         } else if (error == CONCLAVE_ECORRUPT) {

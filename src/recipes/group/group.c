@@ -56,7 +56,7 @@ int members_of_view(const struct mirror_view *view, const char *self, int64_t se
         }
         struct conclave_member *member = &list[n++];
         member->id = item->path;
-        member->data = member_payload(item->data, item->data_len, &member->data_len);
+        member->data = member_payload(item->node.data, item->node.data_len, &member->data_len);
         member->session_id = item->stat.ephemeral_owner;
         member->mzxid = item->stat.mzxid;
         member->token.czxid = item->stat.czxid;

@@ -125,8 +125,8 @@ static void counter_tell_change(struct cell *cell, const struct mirror_item *ite
     if (stale) {
         return; /* nothing new is known */
     }
-    int error =
-        number_read(c, item == NULL ? NULL : item->data, item == NULL ? 0 : item->data_len, &value);
+    int error = number_read(c, item == NULL ? NULL : item->node.data,
+                            item == NULL ? 0 : item->node.data_len, &value);
     c->callbacks.on_change(c, error == 0 ? value : 0, error, c->ctx);
 }
 

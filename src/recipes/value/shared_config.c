@@ -78,8 +78,8 @@ static int state_of(const struct mirror_view *view, struct conclave_config_state
         const struct mirror_item *item = view->items[i];
         nodes[i] = (struct conclave_config_node){
             .path = item->path,
-            .data = item->data,
-            .data_len = item->data_len,
+            .data = item->node.data,
+            .data_len = item->node.data_len,
             .version = item->stat.version,
             .mzxid = item->stat.mzxid,
         };

@@ -24,8 +24,8 @@ static void shared_value_tell_change(struct cell *cell, const struct mirror_item
     struct conclave_shared *s = shared_of(cell);
     struct conclave_shared_value value = {.version = CONCLAVE_ABSENT, .stale = stale};
     if (item != NULL) {
-        value.data = item->data;
-        value.data_len = item->data_len;
+        value.data = item->node.data;
+        value.data_len = item->node.data_len;
         value.version = item->stat.version;
         value.mzxid = item->stat.mzxid;
     }

@@ -1,0 +1,202 @@
+/*
+ * A node, a node with its children, or a whole subtree, kept in memory and up to date: what Curator
+ * calls NodeCache, PathChildrenCache, TreeCache and CuratorCache.
+ *
+ * Lookups send nothing and wait for nobody; any thread may make them. A node that a lookup returns
+ * is as it was read, never changes, and stays valid until it is freed, even after the cache is
+ * gone. Of one path, no lookup shows an older version than an earlier lookup or event did (as long
+ * as the ensemble keeps its data). A lookup is never behind the events that were reported.
+ *
+ * Events. What changed is reported in groups. In a group come first the deletions, children before
+ * their parents; then creations and changes in the order of their zxids, parents before their
+ * children. An event's `before` is what the path's previous event left. So a program that applies
+ * the events in order has a tree at every moment, the cache's. States between two reads are left
+ * out: three writes can be one event, but a node that was deleted and created again is always
+ * reported as deleted and created. After a group whose changes are all of one moment, on_settled
+ * says so: the reported tree is exactly the ensemble's tree as of that zxid.
+ *
+ * Links. Without a link the cache keeps its content and is stale. On a new link, in the same or in
+ * a new session, on the same or on another server, it compares every node with the ensemble, behind
+ * a sync; only then it is fresh again, and what it had missed is reported as events. A server may
+ * cut a client off without notice: the client finds out after two thirds of the session timeout, so
+ * a fresh cache can be behind by that.
+ *
+ * Errors that do not pass stop the cache: CONCLAVE_ENOBUFS (more than max_bytes), CONCLAVE_ETOOBIG
+ * (a list of children, or a node, larger than the client's max_reply), CONCLAVE_NO_AUTH (for the
+ * cache's own node). It keeps what it has and stays stale; status and on_status name the error, and
+ * a path that it does not have gets this error instead of CONCLAVE_NO_NODE. Close it then. Nodes
+ * below that the client may not read are left out with all below them, and counted.
+ *
+ * Servers since ZooKeeper 3.6 need one watch for the whole cache, older ones two for each node.
+ */
+#ifndef CONCLAVE_CACHE_H
+#define CONCLAVE_CACHE_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct conclave_cache;
+
+/* A node as it was read. Later versions of the library may add members at the end. */
+struct conclave_cache_node {
+    const char *path; /* absolute */
+    const void *data; /* a NUL follows; NULL: the null value, or stats_only */
+    size_t data_len;  /* 0 with stats_only: see stat->data_length */
+    /* cversion, num_children, pzxid, aversion: as of some read; no event follows their changes */
+    const struct conclave_stat *stat;
+};
+
+/* Several nodes, ordered by path; all of one moment of the cache. May grow at its end. */
+struct conclave_cache_view {
+    const struct conclave_cache_node *const *nodes;
+    size_t count;
+    int64_t zxid; /* as conclave_cache_status.zxid */
+    bool fresh;
+};
+
+enum conclave_cache_change {
+    CONCLAVE_CACHE_CREATED, /* after */
+    CONCLAVE_CACHE_CHANGED, /* before, after: other data */
+    CONCLAVE_CACHE_DELETED, /* before */
+};
+
+/* "CREATED", "CHANGED", "DELETED". Static. */
+CONCLAVE_API const char *conclave_cache_change_name(enum conclave_cache_change change);
+
+/* May grow at its end. */
+struct conclave_cache_event {
+    enum conclave_cache_change change;
+    const struct conclave_cache_node *before; /* NULL: CREATED */
+    const struct conclave_cache_node *after;  /* NULL: DELETED */
+};
+
+/* How the cache is. Begin with CONCLAVE_CACHE_STATUS_INIT. */
+struct conclave_cache_status {
+    size_t size;
+    bool loaded;       /* everything was read once */
+    bool fresh;        /* everything was compared since the link came, and the link is up */
+    int64_t stale_ms;  /* not fresh for so long; since it was opened, if it never was; 0: fresh */
+    int error;         /* 0, or why it has stopped */
+    int64_t zxid;      /* shows all changes up to there; never goes back */
+    size_t nodes;      /* present ones */
+    size_t bytes;      /* memory of all nodes, and of versions that are not reported yet */
+    size_t unreadable; /* nodes that the client may not read: absent here, with all below them */
+};
+#define CONCLAVE_CACHE_STATUS_INIT                                                                 \
+    {                                                                                              \
+        .size = sizeof(struct conclave_cache_status)                                               \
+    }
+
+/* Callbacks of one cache run one at a time. Any may be NULL. Their arguments live until they
+ * return. Begin with CONCLAVE_CACHE_CALLBACKS_INIT. */
+struct conclave_cache_callbacks {
+    size_t size;
+
+    /* One change; the first content is reported as CREATED. */
+    void (*on_event)(struct conclave_cache *cache, const struct conclave_cache_event *event,
+                     void *ctx);
+
+    /* The events so far give exactly the tree as of this zxid, which grows. */
+    void (*on_settled)(struct conclave_cache *cache, int64_t zxid, void *ctx);
+
+    /* Once: everything was read, and reported. */
+    void (*on_loaded)(struct conclave_cache *cache, void *ctx);
+
+    /* It became fresh or stale, or stopped. */
+    void (*on_status)(struct conclave_cache *cache, const struct conclave_cache_status *status,
+                      void *ctx);
+
+    /* Called last; no callback follows. */
+    void (*on_closed)(struct conclave_cache *cache, int why, void *ctx);
+};
+#define CONCLAVE_CACHE_CALLBACKS_INIT                                                              \
+    {                                                                                              \
+        .size = sizeof(struct conclave_cache_callbacks)                                            \
+    }
+
+/* As depth: the node and all below it. */
+#define CONCLAVE_CACHE_WHOLE (-1)
+
+/*
+ * Begin with CONCLAVE_CACHE_OPTIONS_INIT, then set what differs.
+ *
+ * Patterns select paths below the cache's node, written without a first slash. "*" stands for any
+ * number of bytes of a name, "?" for one; no pattern matches across a slash. `only` keeps the nodes
+ * that match one of its patterns, all below them, and the nodes on the way to them. `without`
+ * leaves out the nodes that match one of its patterns, and all below them. What is left out is not
+ * read.
+ */
+struct conclave_cache_options {
+    size_t size;
+    const char *path; /* "/" too; need not exist */
+    int depth;        /* 0: the node alone, 1: with its children, ...; CONCLAVE_CACHE_WHOLE */
+    bool stats_only;  /* without data; CHANGED still reports each change of them */
+    size_t max_bytes; /* of memory, see status.bytes; 0: no limit */
+    const char *const *only; /* NULL: everything */
+    size_t only_count;
+    const char *const *without;
+    size_t without_count;
+    int64_t debounce_ms; /* collect changes for this time before callbacks */
+};
+#define CONCLAVE_CACHE_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        .size = sizeof(struct conclave_cache_options), .depth = CONCLAVE_CACHE_WHOLE,              \
+        .max_bytes = (size_t)256 << 20                                                             \
+    }
+
+/* Begins to load. callbacks may be NULL. 0, CONCLAVE_EINVAL (path, depth, a pattern), CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED, CONCLAVE_EFORK. */
+CONCLAVE_API int conclave_cache_open(struct conclave_recipes *recipes,
+                                     const struct conclave_cache_options *options,
+                                     const struct conclave_cache_callbacks *callbacks, void *ctx,
+                                     struct conclave_cache **ret) CONCLAVE_MUST_USE;
+
+/* Waits until the cache is fresh and shows all changes up to zxid: 0 for any, or the mzxid of a
+ * write that must be seen. Blocking. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, or why it has stopped
+ * or ended. */
+CONCLAVE_API int conclave_cache_wait(struct conclave_cache *cache, int64_t zxid,
+                                     int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* One node; free it with conclave_cache_node_free. 0; CONCLAVE_NO_NODE: there is none;
+ * CONCLAVE_EDISCONNECTED: not known, as the cache has not been loaded; CONCLAVE_NO_AUTH: not
+ * readable; CONCLAVE_EINVAL: a path that the cache does not hold (elsewhere, too deep, left out);
+ * CONCLAVE_ECLOSED, CONCLAVE_EFORK, or why the cache has stopped. */
+CONCLAVE_API int conclave_cache_get(struct conclave_cache *cache, const char *path,
+                                    const struct conclave_cache_node **ret) CONCLAVE_MUST_USE;
+
+/* Any thread, also after the cache was destroyed. NULL is allowed. */
+CONCLAVE_API void conclave_cache_node_free(const struct conclave_cache_node *node);
+
+/* The children of a node, or the node with all below it that the cache holds. Free the view with
+ * conclave_cache_view_free. Before the cache has been loaded: CONCLAVE_EDISCONNECTED; after it has
+ * stopped: what it has. Other errors as conclave_cache_get (of children also CONCLAVE_EINVAL for a node of
+ * the largest depth), CONCLAVE_ENOMEM. */
+CONCLAVE_API int conclave_cache_children(struct conclave_cache *cache, const char *path,
+                                         struct conclave_cache_view **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_cache_subtree(struct conclave_cache *cache, const char *path,
+                                        struct conclave_cache_view **ret) CONCLAVE_MUST_USE;
+
+/* Any thread, also after the cache was destroyed. NULL is allowed. */
+CONCLAVE_API void conclave_cache_view_free(struct conclave_cache_view *view);
+
+/* Fills status as far as its size goes. 0, CONCLAVE_EINVAL (size), CONCLAVE_EFORK. */
+CONCLAVE_API int conclave_cache_status(struct conclave_cache *cache,
+                                       struct conclave_cache_status *status) CONCLAVE_MUST_USE;
+
+/* Stops following, then on_closed. Asynchronous, any number of times, also from a callback. Lookups
+ * get CONCLAVE_ECLOSED from now on. */
+CONCLAVE_API void conclave_cache_close(struct conclave_cache *cache);
+
+/* Closes and waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
+CONCLAVE_API int conclave_cache_close_wait(struct conclave_cache *cache, int64_t timeout_ms);
+
+/* Frees a closed cache. NULL is allowed. In on_closed: freed when that returns. */
+CONCLAVE_API void conclave_cache_destroy(struct conclave_cache *cache);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
