@@ -180,7 +180,7 @@ void cache_user_start(struct cache_user *u, struct fake_zk *zk, int endpoint,
 {
     struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
     client.servers = fake_zk_address(zk, endpoint);
-    client.session_timeout_ms = SESSION_MS;
+    client.session_timeout_ms = 10L * SESSION_MS; /* for answers of megabytes */
     cache_user_init(u);
     assert_int_equal(conclave_client_open(&client, &u->client), 0);
     assert_int_equal(conclave_client_start(u->client), 0);
