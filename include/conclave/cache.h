@@ -85,10 +85,7 @@ struct conclave_cache_status {
     size_t bytes;      /* memory of all nodes, and of versions that are not reported yet */
     size_t unreadable; /* nodes that the client may not read: absent here, with all below them */
 };
-#define CONCLAVE_CACHE_STATUS_INIT                                                                 \
-    {                                                                                              \
-        .size = sizeof(struct conclave_cache_status)                                               \
-    }
+#define CONCLAVE_CACHE_STATUS_INIT CONCLAVE_INIT(conclave_cache_status)
 
 /* Callbacks of one cache run one at a time. Any may be NULL. Their arguments live until they
  * return. Begin with CONCLAVE_CACHE_CALLBACKS_INIT. */
@@ -112,10 +109,7 @@ struct conclave_cache_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_cache *cache, int why, void *ctx);
 };
-#define CONCLAVE_CACHE_CALLBACKS_INIT                                                              \
-    {                                                                                              \
-        .size = sizeof(struct conclave_cache_callbacks)                                            \
-    }
+#define CONCLAVE_CACHE_CALLBACKS_INIT CONCLAVE_INIT(conclave_cache_callbacks)
 
 /* As depth: the node and all below it. */
 #define CONCLAVE_CACHE_WHOLE (-1)
@@ -142,10 +136,8 @@ struct conclave_cache_options {
     int64_t debounce_ms; /* collect changes for this time before callbacks */
 };
 #define CONCLAVE_CACHE_OPTIONS_INIT                                                                \
-    {                                                                                              \
-        .size = sizeof(struct conclave_cache_options), .depth = CONCLAVE_CACHE_WHOLE,              \
-        .max_bytes = (size_t)256 << 20                                                             \
-    }
+    CONCLAVE_INIT_WITH(conclave_cache_options, CONCLAVE_SET(depth, CONCLAVE_CACHE_WHOLE)           \
+                                                   CONCLAVE_SET(max_bytes, (size_t)256 << 20))
 
 /* Begins to load. callbacks may be NULL. 0, CONCLAVE_EINVAL (path, depth, a pattern), CONCLAVE_ENOMEM,
  * CONCLAVE_ECLOSED, CONCLAVE_EFORK. */

@@ -5,6 +5,7 @@
 #define CONCLAVE_CONCLAVE_H
 
 #include <conclave/barrier.h>
+#include <conclave/cache.h>
 #include <conclave/client.h>
 #include <conclave/config.h>
 #include <conclave/counter.h>
