@@ -66,46 +66,17 @@ static const char *finish(struct sweep_case *s)
     return NULL;
 }
 
-static void sweep(enum fault fault)
-{
-    static const char *const names[] = {"cache", "cache on an old server"};
-    static const struct sweep_plan plan = {
-        .names = names,
-        .scenes = 2,
-        .endpoints = 1,
-        .steps = STEPS,
-        .beside = 12,
-        .least = 2 * 8,
-        .play = play,
-        .finish = finish,
-    };
-    sweep_run(&plan, fault);
-}
-
-static void E162_link_cut_before_every_request(void **state)
-{
-    sweep(FAULT_CUT);
-}
-
-static void E162_answer_lost_of_every_request(void **state)
-{
-    sweep(FAULT_LOSE);
-}
-
-static void E162_session_killed_before_every_request(void **state)
-{
-    sweep(FAULT_EXPIRE);
-}
-
-static void E162_session_killed_after_every_request(void **state)
-{
-    sweep(FAULT_EXPIRED);
-}
-
-static void E162_silence_from_every_request_on(void **state)
-{
-    sweep(FAULT_STOP);
-}
+static const char *const names[] = {"cache", "cache on an old server"};
+static struct sweep_plan plan = {
+    .names = names,
+    .scenes = 2,
+    .endpoints = 1,
+    .steps = STEPS,
+    .beside = 12,
+    .least = 2 * 8,
+    .play = play,
+    .finish = finish,
+};
 
 static void close_it(struct fake_zk *zk, void *ctx)
 {
@@ -146,11 +117,7 @@ static void E35_closed_at_every_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(E162_link_cut_before_every_request),
-        cmocka_unit_test(E162_answer_lost_of_every_request),
-        cmocka_unit_test(E162_session_killed_before_every_request),
-        cmocka_unit_test(E162_session_killed_after_every_request),
-        cmocka_unit_test(E162_silence_from_every_request_on),
+        SWEEP_TESTS(&plan),
         cmocka_unit_test(E35_closed_at_every_request),
     };
     return RUN_TESTS(tests);
