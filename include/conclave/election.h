@@ -10,6 +10,18 @@
  *
  * Needs a session timeout of at least three ticks of the server. Works on Conclave and on
  * Apache ZooKeeper.
+ *
+ * CONCLAVE_NAMING_FIXED: path itself, such as "/leader", is the leader's ephemeral node, as in
+ * programs that race with a plain create; the parents are made as containers. Candidates have no
+ * node: all of them watch the leader's and race when it goes, so there is no order, and every
+ * hand-over wakes all. A leader that resigned races again after backoff_min_ms. The node's data are
+ * the option data alone (without them the id); readers see them as both id and data of the leader.
+ * Nothing is acknowledged. With takeover_delay_ms the winner owns the node at once and waits before
+ * on_elected, also after each leader of another library, as nobody knows whether that one stopped
+ * cleanly; <path>.leader/last is written then, and stays. The name does not tell whose the node is:
+ * when somebody deletes the leader's node by hand and another creates it, the leader learns it from
+ * its watch, not from the next proof of its lease, and until then conclave_election_fenced_multi
+ * writes for it.
  */
 #ifndef CONCLAVE_ELECTION_H
 #define CONCLAVE_ELECTION_H
@@ -33,6 +45,9 @@ struct conclave_participant {
     int32_t sequence;
     bool self; /* this handle's node */
     struct conclave_token token;
+    /* When its node was made, milliseconds since 1970 by the server's clock; in lists and in
+     * find_leader, else 0. */
+    int64_t since_ms;
 };
 
 /* Callbacks of one handle run one at a time; elected and revoked strictly alternate. */
@@ -79,6 +94,8 @@ struct conclave_election_options {
     int64_t backoff_max_ms;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
+    /* Never wait behind another: instead the election ends, with CONCLAVE_EBUSY in on_closed. */
+    bool no_wait;
 };
 #define CONCLAVE_ELECTION_OPTIONS_INIT                                                             \
     CONCLAVE_INIT_WITH(conclave_election_options,                                                  \
@@ -120,6 +137,18 @@ CONCLAVE_API void conclave_election_node(const struct conclave_election *electio
 CONCLAVE_API int conclave_election_wait(struct conclave_election *election, int64_t timeout_ms,
                                         struct conclave_token *ret_token) CONCLAVE_MUST_USE;
 
+/* Opens an election that does not wait (no_wait), and waits for its outcome. 0: this process leads, and
+ * *ret is to be closed and destroyed. CONCLAVE_EBUSY: another leads or is about to; ret_leader (may
+ * be NULL): *ret_leader is that leader (free with conclave_participant_free), NULL if it has just
+ * gone. Else as conclave_election_open and conclave_election_wait. Nothing is left open then.
+ * Blocking. */
+CONCLAVE_API int conclave_election_race(struct conclave_recipes *recipes,
+                                        const struct conclave_election_options *options,
+                                        const struct conclave_election_callbacks *callbacks,
+                                        void *ctx, int64_t timeout_ms,
+                                        struct conclave_election **ret,
+                                        struct conclave_participant **ret_leader) CONCLAVE_MUST_USE;
+
 /* Writes the acknowledgement now (for option ack false: the program reports when it is ready).
  * Asynchronous. 0, CONCLAVE_ENOTOWNER (does not lead), CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_election_ack(struct conclave_election *election) CONCLAVE_MUST_USE;
@@ -142,6 +171,14 @@ CONCLAVE_API int conclave_election_participants(struct conclave_recipes *recipes
                                                 struct conclave_participant **ret,
                                                 size_t *ret_count) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_participants_free(struct conclave_participant *list, size_t count);
+
+/* The one that leads, in any naming, also of another library: its address (data), owner
+ * (session_id) and since when. Blocking: as above; CONCLAVE_NO_NODE: nobody leads. Free with
+ * conclave_participant_free. */
+CONCLAVE_API int conclave_election_find_leader(struct conclave_recipes *recipes, const char *path,
+                                               int64_t timeout_ms,
+                                               struct conclave_participant **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_participant_free(struct conclave_participant *participant);
 
 /* A transaction that is carried out only while this election's node leads: a check of the node,
  * then the parts. 0, CONCLAVE_EFENCED (does not lead, or node gone; nothing was done),

@@ -61,6 +61,9 @@ enum conclave_naming {
     CONCLAVE_NAMING_CURATOR_LATCH, /* _c_<uuid>-latch-<sequence> */
     CONCLAVE_NAMING_CURATOR_LOCK,  /* _c_<uuid>-lock-<sequence> */
     CONCLAVE_NAMING_KAZOO,         /* <uuid>__lock__<sequence> */
+    /* Elections only: no line of contenders. The path itself is the leader's ephemeral node, and
+     * candidates race to create it (see conclave/election.h). */
+    CONCLAVE_NAMING_FIXED,
 };
 
 #ifdef __cplusplus

@@ -2,10 +2,11 @@
 """kazoo's locks or Election as a contender of mixed_election_test.py and mixed_lock_test.py:
 kazoo_contender.py KIND HOST PATH NAME FILE.
 
-KIND is lock, read, write or election. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
+KIND is lock, read, write, election, or race: a plain client that creates PATH itself as soon as it can. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
 one line to FILE at the begin and the end of each turn: name, "begin" or "end", nanoseconds of CLOCK_MONOTONIC.
 """
 
+import functools
 import logging
 import os
 import sys
@@ -13,10 +14,40 @@ import threading
 import time
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import CancelledError
+from kazoo.exceptions import CancelledError, NodeExistsError
 
 TURN_S = 0.15
 SESSION_S = 3.0
+
+
+class Race:
+    """Candidates create one ephemeral node of a fixed name; whose it is leads."""
+
+    def __init__(self, client, path, name):
+        self.client = client
+        self.path = path
+        self.data = name.encode()
+        self.changed = threading.Event()
+        self.ending = False
+
+    def cancel(self):
+        self.ending = True
+        self.changed.set()
+
+    def run(self, turn):
+        while not self.ending:
+            self.changed.clear()
+            try:
+                self.client.create(self.path, self.data, ephemeral=True)
+            except NodeExistsError:
+                if self.client.exists(self.path, watch=lambda event: self.changed.set()):
+                    self.changed.wait()
+                continue
+            turn()
+            self.client.delete(self.path)
+            self.changed.clear()
+            self.changed.wait(TURN_S)  # the others are first
+            return
 
 
 def main():
@@ -26,7 +57,8 @@ def main():
     ending = threading.Event()
     client = KazooClient(hosts=host, timeout=SESSION_S)
     client.start(timeout=15)
-    make = {"election": client.Election, "lock": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[kind]
+    make = {"election": client.Election, "lock": client.Lock, "read": client.ReadLock, "write": client.WriteLock,
+            "race": functools.partial(Race, client)}[kind]
     contender = make(path, name)
 
     def wait_for_end():
@@ -45,7 +77,7 @@ def main():
     threading.Thread(target=wait_for_end, daemon=True).start()
     while not ending.is_set():
         try:
-            if kind == "election":
+            if kind in ("election", "race"):
                 contender.run(turn)
             else:
                 with contender:

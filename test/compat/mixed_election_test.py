@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Our candidates among other clients' on one path: kazoo's Lock and Election, Curator's LeaderLatch.
+"""Our candidates among other clients' on one path: kazoo's Lock and Election, Curator's LeaderLatch, and plain clients
+that race for one node.
 
 Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
 anew: one holder at a time, and everybody gets its turns. Each contender writes down when its turns begin and end; ours
@@ -192,6 +193,22 @@ def among_kazoo(server):
         return []
 
 
+def among_racers(server):
+    """One fixed node, which plain clients of kazoo create as soon as they can; its data is the leader's name."""
+    try:
+        __import__("kazoo.client")
+    except ImportError:
+        raise pair.Skip("no module kazoo (Debian: python3-kazoo)") from None
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "turns")
+        program = ["/usr/bin/python3", "-B", os.path.join(HERE, "kazoo_contender.py")]
+        run([Theirs("race1", [*program, "race", server.host, "/mixed-leader", "race1", file]),
+             Ours("our1", our_command(server, "/mixed-leader", "fixed", "our1", file)),
+             Theirs("race2", [*program, "race", server.host, "/mixed-leader", "race2", file]),
+             Ours("our2", our_command(server, "/mixed-leader", "fixed", "our2", file))], file)
+        return []
+
+
 def class_path():
     """Curator's jars with what they need, or a reason for skipping."""
     found = []
@@ -252,4 +269,4 @@ def main(every, at_once=False):
 
 
 if __name__ == "__main__":
-    sys.exit(main((among_kazoo, among_curator)))
+    sys.exit(main((among_kazoo, among_racers, among_curator)))

@@ -1,5 +1,6 @@
 /* conclave elect: arguments, help, how to lead (hold_command.h), and --list and --watch. */
 #include "cli/common/record.h"
+#include "cli/recipes/acquire.h"
 #include "cli/recipes/hold_functions.h"
 
 #include <conclave/election.h>
@@ -24,12 +25,18 @@ static const struct option_row ROWS[] = {
      "Each time CMD has ended or the lead was lost, queue again at the end. A pause of 1s, which "
      "grows to 30s while terms are short, comes before that."},
     {"data", 0, OPTION_STRING, FIELD(data), "TEXT", "Data that others see, such as an address."},
-    OPTION_GROUP(NAMING_ROWS, FIELD(naming)),
+    /* In the order of enum conclave_naming. */
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo|fixed",
+     "Names of the candidates' nodes, to share PATH with other clients. native, the default: "
+     "Conclave's; latch: those of Curator's LeaderLatch; lock: those of its LeaderSelector; kazoo: "
+     "those of kazoo's Election; fixed: PATH itself is the leader's ephemeral node, with --data as "
+     "its data, and candidates race to create it."},
     {"takeover-delay", 0, OPTION_DURATION, FIELD(takeover_delay_ms), "DURATION",
      "Wait this long after a leader that did not step down cleanly. Default 0."},
     {"ack-on", 0, OPTION_CHOICE, FIELD(ack_on), "exec|fd",
      "When to announce the leader as ready. exec, the default: as soon as CMD runs; fd: when CMD "
      "writes the line READY=1 to descriptor $CONCLAVE_READY_FD."},
+    OPTION_GROUP(ACQUIRE_ROWS, FIELD(hold)),
     {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL,
      "Print the leader, and each change of leader. Only nodes with the names of --naming count."},
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
@@ -117,6 +124,7 @@ static int elect_start(struct hold *r, void **ret_holding)
     options.requeue = false;
     options.takeover_delay_ms = own->takeover_delay_ms;
     options.naming = (enum conclave_naming)own->naming;
+    options.no_wait = hold_acquire_ms(r) == 0;
     int error = conclave_election_open(r->recipes, &options, &callbacks, r, &election);
     if (error == 0) {
         *ret_holding = election;
@@ -133,6 +141,7 @@ static const struct hold_kind LEADING = {
     .role = "leader",
     .lost = "leadership lost",
     .withdrawn = "the candidacy is withdrawn",
+    .busy = "another leads",
     .late = "not elected",
     .see = "who leads",
     .start = elect_start,

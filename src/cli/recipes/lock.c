@@ -18,7 +18,11 @@ static const struct option_row ROWS[] = {
     {"read", 0, OPTION_FLAG, FIELD(read), NULL, "Share it with readers; wait for writers."},
     {"write", 0, OPTION_FLAG, FIELD(write), NULL,
      "Hold it alone, among readers. Without --read and --write: hold it alone."},
-    OPTION_GROUP(NAMING_ROWS, FIELD(naming)),
+    /* In the order of enum conclave_naming. */
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
+     "Names of the contenders' nodes, to share PATH with other clients. native, the default: "
+     "Conclave's; latch: those of Curator's LeaderLatch; lock: those of its InterProcessMutex, "
+     "InterProcessReadWriteLock and LeaderSelector; kazoo: those of kazoo's locks and Election."},
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
 };

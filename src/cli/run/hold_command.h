@@ -77,10 +77,8 @@ struct hold_options {
         .kill_signal = SIGTERM, .status_fd = -1, .timeout_exit = CLI_EXIT_TIMEOUT                  \
     }
 
-/* Options that all of these commands have, for OPTION_GROUP at a struct hold_options; --naming at an int, which becomes an
- * enum conclave_naming. */
+/* Options that all of these commands have, for OPTION_GROUP at a struct hold_options. */
 extern const struct option_row HOLD_ROWS[];
-extern const struct option_row NAMING_ROWS[];
 
 enum { HOLD_ANSWER_TIMEOUT_MS = 5000 }; /* without taking part */
 

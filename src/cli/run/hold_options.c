@@ -37,15 +37,6 @@ const struct option_row HOLD_ROWS[] = {
     {.name = NULL},
 };
 
-const struct option_row NAMING_ROWS[] = {
-    /* In the order of enum conclave_naming. */
-    {"naming", 0, OPTION_CHOICE, 0, "native|latch|lock|kazoo",
-     "Names of the contenders' nodes, to share PATH with other clients. native, the default: "
-     "Conclave's; latch: those of Curator's LeaderLatch; lock: those of its InterProcessMutex, "
-     "InterProcessReadWriteLock and LeaderSelector; kazoo: those of kazoo's locks and Election."},
-    {.name = NULL},
-};
-
 static int hold_options_check(const struct hold_options *o)
 {
     size_t id = strlen(o->id);

@@ -236,7 +236,8 @@ static void timed_out(struct hold *r)
 
 static void step_waiting(struct hold *r, const struct hold_news *news)
 {
-    if (news->failed && news->failed_why == CONCLAVE_EBUSY) {
+    int why = news->failed ? news->failed_why : news->closed ? news->closed_why : 0;
+    if (why == CONCLAVE_EBUSY) {
         timed_out(r);
     } else if (news->closed || news->failed) {
         hold_leave(r, "closed", CLI_EXIT_INTERNAL, -1);

@@ -20,6 +20,7 @@ static const struct naming_row {
     [CONCLAVE_NAMING_CURATOR_LATCH] = {"_c_", {"latch-", NULL, NULL}, true, true},
     [CONCLAVE_NAMING_CURATOR_LOCK] = {"_c_", {"lock-", "__READ__", "__WRIT__"}, true, true},
     [CONCLAVE_NAMING_KAZOO] = {"", {"__lock__", "__rlock__", "__lock__"}, false, false},
+    [CONCLAVE_NAMING_FIXED] = {"", {"/", NULL, NULL}, false, false}, /* in no child's name */
 };
 
 const char *name_marker(enum conclave_naming naming)

@@ -299,7 +299,9 @@ void place_run(struct place *p, bool queued)
             return;
         }
     }
-    if (queued && !p->before.armed) {
+    if (queued && p->naming == CONCLAVE_NAMING_FIXED) {
+        p->class->free(p);
+    } else if (queued && !p->before.armed) {
         if (p->last && p->before.path != NULL) {
             read_before(p, p->before.path);
         } else {

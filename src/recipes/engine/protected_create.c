@@ -107,7 +107,9 @@ static const uint16_t protected_next[] = {
     [PROTECTED_CREATE] = TRANSITION_TO(PROTECTED_CREATE) | TRANSITION_TO(PROTECTED_RECOVER) |
                          TRANSITION_TO(PROTECTED_DELETE) | TRANSITION_TO(PROTECTED_IDLE),
     [PROTECTED_RECOVER] = TRANSITION_TO(PROTECTED_RECOVER) | TRANSITION_TO(PROTECTED_CREATE) |
-                          TRANSITION_TO(PROTECTED_DELETE) | TRANSITION_TO(PROTECTED_IDLE),
+                          TRANSITION_TO(PROTECTED_DELETE) | TRANSITION_TO(PROTECTED_WAIT) |
+                          TRANSITION_TO(PROTECTED_IDLE),
+    [PROTECTED_WAIT] = TRANSITION_TO(PROTECTED_CREATE) | TRANSITION_TO(PROTECTED_IDLE),
     [PROTECTED_DELETE] = TRANSITION_TO(PROTECTED_RECOVER) | TRANSITION_TO(PROTECTED_IDLE),
 };
 
@@ -116,6 +118,7 @@ static void protected_enter(struct protected_create *create, enum protected_phas
     transition_check(protected_next, create->phase, phase);
     assert(!create->step.busy && !ensure_path_busy(&create->ensure));
     assert(phase != PROTECTED_DELETE || create->canceled);
+    assert(phase != PROTECTED_WAIT || create->other.armed);
     create->phase = phase;
 }
 
@@ -136,6 +139,7 @@ static void end(struct protected_create *create, int error)
 {
     assert(error != 0);
     found_clear(create);
+    watch_slot_clear(&create->other);
     protected_enter(create, PROTECTED_IDLE);
     if (create->canceled && !error_is_fatal(error)) {
         error = CONCLAVE_ECANCELED; /* any other error: no node of ours exists */
@@ -164,6 +168,13 @@ static int delete_later(struct protected_create *create, const char *path, void 
     return deletes_add(&create->machine.owner->rt->deletes, path, done, create);
 }
 
+static bool create_is_fixed(const struct protected_create *create)
+{
+    return create->node.naming == CONCLAVE_NAMING_FIXED;
+}
+
+static void delete_fixed(struct protected_create *create);
+
 /* The node exists and is ours. Takes path. */
 static void accept(struct protected_create *create, char *path, const struct conclave_stat *stat)
 {
@@ -173,6 +184,11 @@ static void accept(struct protected_create *create, char *path, const struct con
         return;
     }
     protected_enter(create, PROTECTED_DELETE);
+    if (create_is_fixed(create)) {
+        free(path);
+        delete_fixed(create);
+        return;
+    }
     handle_ref(create->machine.owner);
     int error = delete_later(create, path, protected_create_on_deleted);
     free(path);
@@ -287,6 +303,64 @@ static void protected_create_on_synced(struct step *step, const struct conclave_
     step_ask(&create->step, CONCLAVE_OP_GET_CHILDREN, create->node.parent, on_listed);
 }
 
+/* --- a fixed name ------------------------------------------------------------------ */
+
+/* After a lost answer it is not deleted again before a look: it may be another's by then. */
+static void on_fixed_deleted(struct step *step, const struct conclave_reply *reply)
+{
+    struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
+    bool gone = reply->error == 0 || reply->error == CONCLAVE_NO_NODE;
+    create->doubt = true;
+    protected_create_trouble(create, gone ? CONCLAVE_ECANCELED : reply->error, PROTECTED_RECOVER);
+}
+
+static void delete_fixed(struct protected_create *create)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, create->node.parent, -1);
+    step_submit(&create->step, &op, on_fixed_deleted);
+}
+
+/* Whose the node is, with a watch on it. */
+static void on_fixed_seen(struct step *step, const struct conclave_reply *reply)
+{
+    struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
+    watch_slot_answered(&create->other, reply->error == 0);
+    if (reply->error == CONCLAVE_NO_NODE) {
+        create->doubt = false;
+        protected_enter(create, PROTECTED_CREATE);
+    } else if (reply->error != 0) {
+        protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
+    } else if (reply->stat.ephemeral_owner == create->session_id) {
+        char *path = strdup(create->node.parent);
+        watch_slot_clear(&create->other);
+        if (path == NULL) {
+            protected_create_retry_later(create, PROTECTED_RECOVER);
+        } else {
+            create->sent_ns = 0;
+            accept(create, path, &reply->stat);
+        }
+    } else {
+        create->doubt = false;
+        create->other_czxid = reply->stat.czxid;
+        if (create->node.no_wait || create->canceled) {
+            end(create, CONCLAVE_EBUSY);
+        } else {
+            protected_enter(create, PROTECTED_WAIT);
+        }
+    }
+}
+
+static void look_at_fixed(struct protected_create *create)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
+    op.linearizable = create->doubt;
+    if (watch_slot_prepare(&create->other, create->node.parent, &op) != 0) {
+        protected_create_retry_later(create, PROTECTED_RECOVER);
+    } else {
+        step_submit(&create->step, &op, on_fixed_seen);
+    }
+}
+
 /* --- creation -------------------------------------------------------------------- */
 
 static void on_parent(struct ensure_path *ensure, int error)
@@ -297,17 +371,38 @@ static void on_parent(struct ensure_path *ensure, int error)
     }
 }
 
+/* The containers above the node. */
+static int create_parents(struct protected_create *create)
+{
+    char *parent = strdup(create->node.parent);
+    if (parent == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (create_is_fixed(create)) {
+        *strrchr(parent, '/') = '\0';
+    }
+    int error = *parent == '\0' ? CONCLAVE_NO_NODE /* the chroot itself is missing */
+                                : ensure_path_start(&create->ensure, parent, create->node.acl,
+                                                    create->node.acl_count, on_parent);
+    free(parent);
+    return error;
+}
+
 static void on_created(struct step *step, const struct conclave_reply *reply)
 {
     struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
     if (reply->error == CONCLAVE_NO_NODE) {
-        int error = ensure_path_start(&create->ensure, create->node.parent, create->node.acl,
-                                      create->node.acl_count, on_parent);
+        int error = create_parents(create);
         if (error != 0) {
             end(create, error);
         }
         return;
     }
+    if (reply->error == CONCLAVE_NODE_EXISTS && create_is_fixed(create)) {
+        protected_enter(create, PROTECTED_RECOVER);
+        return;
+    }
+    create->doubt = reply->error != 0;
     if (reply->error != 0) {
         protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
         return;
@@ -324,7 +419,9 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
 
 static void create_submit(struct protected_create *create)
 {
-    char *path = path_join(create->node.parent, create->prefix);
+    bool fixed = create_is_fixed(create);
+    char *path =
+        fixed ? strdup(create->node.parent) : path_join(create->node.parent, create->prefix);
     if (path != NULL && create->node.label != NULL) {
         char *labelled = text_concat(path, create->node.label);
         free(path);
@@ -334,8 +431,9 @@ static void create_submit(struct protected_create *create)
         end(create, CONCLAVE_ENOMEM);
         return;
     }
-    struct conclave_op op = conclave_op_create(path, create->node.data, create->node.data_len,
-                                               CONCLAVE_EPHEMERAL_SEQUENTIAL);
+    struct conclave_op op =
+        conclave_op_create(path, create->node.data, create->node.data_len,
+                           fixed ? CONCLAVE_EPHEMERAL : CONCLAVE_EPHEMERAL_SEQUENTIAL);
     op.acl = create->node.acl;
     op.acl_count = create->node.acl_count;
     create->sent_ns = client_now_ns(machine_client(&create->machine));
@@ -348,7 +446,8 @@ static void protected_create_work(struct machine *machine)
     struct protected_create *create = CONTAINER_OF(machine, struct protected_create, machine);
     struct conclave_client *client = machine_client(machine);
     enum conclave_state state = client_state(client);
-    bool waiting = create->phase == PROTECTED_CREATE || create->phase == PROTECTED_RECOVER;
+    bool waiting = create->phase == PROTECTED_CREATE || create->phase == PROTECTED_RECOVER ||
+                   create->phase == PROTECTED_WAIT;
     if (!waiting || create->step.busy || ensure_path_busy(&create->ensure) ||
         machine_pauses(machine)) {
         return;
@@ -357,12 +456,19 @@ static void protected_create_work(struct machine *machine)
         end(create, CONCLAVE_SESSION_EXPIRED);
     } else if (state_is_final(state)) {
         end(create, state_error(state));
-    } else if (create->phase == PROTECTED_CREATE && create->canceled) {
+    } else if (create->phase != PROTECTED_RECOVER && create->canceled) {
         end(create, CONCLAVE_ECANCELED);
+    } else if (create->phase == PROTECTED_WAIT && create->other.armed) {
+        return;
     } else if (!recipes_connected(machine->owner->rt)) {
         return;
+    } else if (create->phase == PROTECTED_WAIT) {
+        protected_enter(create, PROTECTED_CREATE);
+        create_submit(create);
     } else if (create->phase == PROTECTED_CREATE) {
         create_submit(create);
+    } else if (create_is_fixed(create)) {
+        look_at_fixed(create);
     } else {
         step_ask(&create->step, CONCLAVE_OP_SYNC, create->node.parent, protected_create_on_synced);
     }
@@ -382,6 +488,7 @@ void protected_create_init(struct protected_create *create, struct handle *owner
     machine_init(&create->machine, owner, protected_create_work);
     machine_step_init(&create->machine, &create->step);
     machine_ensure_init(&create->machine, &create->ensure);
+    machine_watch_init(&create->machine, &create->other);
 }
 
 void protected_create_start(struct protected_create *create, const struct protected_node *node)
@@ -390,7 +497,10 @@ void protected_create_start(struct protected_create *create, const struct protec
     create->node = *node;
     create->canceled = false;
     create->session_id = client_session_id(machine_client(&create->machine));
-    name_make_prefix(node->naming, node->kind, create->prefix);
+    create->doubt = false;
+    if (!create_is_fixed(create)) {
+        name_make_prefix(node->naming, node->kind, create->prefix);
+    }
     if (node->label != NULL) {
         create->prefix[strlen(create->prefix) - strlen(name_marker(node->naming))] = '\0';
     }
@@ -406,6 +516,7 @@ void protected_create_cancel(struct protected_create *create)
 void protected_create_finish(struct protected_create *create)
 {
     found_clear(create);
+    watch_slot_clear(&create->other);
     machine_resume(&create->machine);
     ensure_path_finish(&create->ensure);
 }

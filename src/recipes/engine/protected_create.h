@@ -7,6 +7,9 @@
  * More than one: the oldest is kept, the others are deleted. A node of an earlier session is
  * never taken for ours. A parent that is missing, or was reaped in between, is made again.
  *
+ * In CONCLAVE_NAMING_FIXED the node is `parent` itself, not sequential, and only its owner tells
+ * whose it is. While another session's node has the name, a watch on it waits for its end.
+ *
  * Lock of the client held for all functions.
  */
 #ifndef RECIPES_ENGINE_PROTECTED_CREATE_H
@@ -58,15 +61,18 @@ struct protected_node {
     size_t data_len;
     const struct conclave_acl *acl;
     size_t acl_count;
+    bool no_wait; /* CONCLAVE_NAMING_FIXED: ends with CONCLAVE_EBUSY when another has the name */
 };
 
 /*   IDLE --start--> CREATE <--found nothing, lost answer--> RECOVER --found--> IDLE
- *   CREATE --made, or never will be--> IDLE     CREATE, RECOVER --made, but canceled--> DELETE --gone--> IDLE */
+ *   CREATE --made, or never will be--> IDLE     CREATE, RECOVER --made, but canceled--> DELETE --gone--> IDLE
+ *   RECOVER --another's--> WAIT --it changed--> CREATE     WAIT --canceled, or the session ended--> IDLE */
 enum protected_phase {
     PROTECTED_IDLE,
     PROTECTED_CREATE,  /* to be created, no node of ours exists */
     PROTECTED_RECOVER, /* may have been created: to be looked up */
     PROTECTED_DELETE,  /* canceled: being deleted */
+    PROTECTED_WAIT,    /* the fixed name is another's, which is watched */
 };
 
 struct protected_create;
@@ -91,6 +97,9 @@ struct protected_create {
     size_t examined; /* of them */
     char *kept;      /* the one that is ours, while it is examined */
     struct conclave_stat kept_stat;
+    struct watch_slot other; /* on another's node of the fixed name */
+    int64_t other_czxid;     /* of the last one seen, 0: none */
+    bool doubt;              /* an answer was lost: a server that lags must not hide our node */
     protected_create_fn done;
 };
 

@@ -11,6 +11,7 @@ struct listing {
     struct handle handle; /* first */
     struct step step;
     bool kinds;
+    bool fixed; /* the path itself is the leader's node, and has no children */
     char *path;
     struct contender_reading *items;
     size_t count;
@@ -52,7 +53,7 @@ static void listing_free(struct handle *h)
 static const struct handle_class listing_class = {.free = listing_free};
 
 /* Node and data in one block, so that one free does. */
-static int listed_fill(struct conclave_participant *p, const char *node,
+static int listed_fill(struct conclave_participant *p, const char *node, bool fixed,
                        const struct conclave_reply *reply)
 {
     char *at = malloc(strlen(node) + reply->data_len + 2);
@@ -61,8 +62,8 @@ static int listed_fill(struct conclave_participant *p, const char *node,
         return CONCLAVE_ENOMEM;
     }
     p->node = block_add(&at, node, strlen(node));
-    candidate_split(block_add(&at, reply->data, reply->data_len), reply->data_len, &p->id, &data,
-                    &p->data_len);
+    candidate_split(block_add(&at, reply->data, reply->data_len), reply->data_len, fixed, &p->id,
+                    &data, &p->data_len);
     p->data = data;
     return 0;
 }
@@ -76,11 +77,11 @@ static void on_data(struct step *step, const struct conclave_reply *reply)
     int error = reply->error;
     p->node = NULL;
     if (error == 0) {
-        error = listed_fill(p, node, reply);
+        error = listed_fill(p, node, l->fixed, reply);
         p->session_id = reply->stat.ephemeral_owner;
         p->self = reply->stat.ephemeral_owner == client_session_id(l->handle.rt->client);
         p->token.czxid = reply->stat.czxid;
-        item->found.since_ms = reply->stat.ctime_ms;
+        p->since_ms = reply->stat.ctime_ms;
         item->found.place =
             item->found.kind == NAME_READ ? place_inherited_czxid(reply) : reply->stat.czxid;
     }
@@ -140,7 +141,8 @@ static int read_all(struct listing *l, const struct line_entry *list, size_t cou
         }
     }
     for (size_t i = 0; i < count; i++) {
-        char *path = path_join(l->path, l->items[i].found.participant.node);
+        const char *name = l->items[i].found.participant.node;
+        char *path = l->fixed ? strdup(l->path) : path_join(l->path, name);
         if (path == NULL) {
             l->error = CONCLAVE_ENOMEM; /* those asked already still answer */
             l->answered++;
@@ -161,11 +163,16 @@ static void contender_list_on_children(struct step *step, const struct conclave_
     struct line_entry *list = NULL;
     size_t count = 0;
     int error = reply->error;
-    if (error == 0) {
+    l->fixed = error == 0 && reply->stat.ephemeral_owner != 0 && !l->kinds;
+    if (l->fixed) {
+        struct line_entry self = {.name = path_name(l->path)};
+        count = 1;
+        error = read_all(l, &self, count);
+    } else if (error == 0) {
         enum conclave_naming naming = guess_naming(reply, l->kinds);
         error = contenders_filter(naming, l->kinds, reply, &list, &count);
     }
-    if (error == 0 && count > 0) {
+    if (error == 0 && count > 0 && !l->fixed) {
         error = read_all(l, list, count);
     }
     if (error != 0 || count == 0) {

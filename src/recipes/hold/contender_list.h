@@ -1,7 +1,8 @@
 /*
  * The contenders, read by a client that does not contend: the names as of one sync, then all their
  * data, with all requests at once, in the naming that most of them have. A contender that leaves
- * between list and read is left out.
+ * between list and read is left out. Where the path itself is ephemeral (CONCLAVE_NAMING_FIXED),
+ * its owner is the only one.
  */
 #ifndef RECIPES_HOLD_CONTENDER_LIST_H
 #define RECIPES_HOLD_CONTENDER_LIST_H
@@ -13,7 +14,6 @@
 struct listed_contender {
     struct conclave_participant participant; /* node is the block that holds all its texts */
     enum name_kind kind;                     /* NAME_PLAIN unless kinds were asked for */
-    int64_t since_ms;                        /* when its node was made, by the server's clock */
     int64_t place;                           /* its czxid, or that of whose place it has taken */
 };
 

@@ -25,6 +25,7 @@ static void election_out(struct contender *c)
         contender_may_join(c)) {
         e->data_dirty = false;
         contender_join(c, NAME_PLAIN, e->data, e->data_len);
+        c->create.node.no_wait = e->options.no_wait;
     }
 }
 
@@ -36,10 +37,31 @@ static void election_joined(struct contender *c)
 static void election_not_joined(struct contender *c, int error)
 {
     contender_enter(c, CONTENDER_OUT);
-    if (error != CONCLAVE_ECANCELED) {
+    if (error == CONCLAVE_EBUSY) {
+        contender_end(c, error); /* no_wait */
+    } else if (error != CONCLAVE_ECANCELED) {
         contender_trouble(c, error);
     }
 }
+
+/* Another is before it. */
+static bool election_wait_in_line(struct place *place)
+{
+    struct contender *c = CONTAINER_OF(place, struct contender, place);
+    if (!election_of(c)->options.no_wait) {
+        return true;
+    }
+    contender_end(c, CONCLAVE_EBUSY);
+    return false;
+}
+
+static const struct place_class election_place_class = {
+    .judge = place_judge_first,
+    .free = contender_place_free,
+    .gone = contender_place_gone,
+    .trouble = contender_place_trouble,
+    .wait = election_wait_in_line,
+};
 
 /* The lease is proved while the takeover is checked; every proof starts this check again. */
 static bool election_ready(struct contender *c)
@@ -237,7 +259,7 @@ static void election_finish(struct contender *c)
 
 const struct contender_class election_class = {
     .size = sizeof(struct conclave_election),
-    .place = &contender_place_class,
+    .place = &election_place_class,
     .copy = election_copy,
     .init = election_init,
     .arrows =

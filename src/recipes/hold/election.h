@@ -58,6 +58,7 @@ struct conclave_election {
     bool data_dirty; /* data changed since it was written */
     struct step data_step;
     bool stopped_clean; /* on_revoked ran to its end while the node stood */
+    bool looked;        /* LEAVING, fixed: the node is ours, and no deletion was sent since */
 
     /* <path>.leader */
     enum election_takeover takeover;
@@ -87,6 +88,12 @@ static inline struct conclave_recipes *election_rt(const struct conclave_electio
 static inline struct conclave_election *election_of(struct contender *c)
 {
     return CONTAINER_OF(c, struct conclave_election, c);
+}
+
+/* Its node has one name for all candidates. */
+static inline bool election_is_fixed(const struct conclave_election *e)
+{
+    return e->options.naming == CONCLAVE_NAMING_FIXED;
 }
 
 /* --- election.c ------------------------------------------------------------------ */
@@ -134,8 +141,9 @@ struct leader_text {
 /* text must be writable and have a NUL at text[len]. false: not written by an election. */
 bool leader_text_parse(char *text, size_t len, struct leader_text *ret);
 
-/* Splits a candidate's data at its first newline. text as above; always gives an id. */
-void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data,
+/* Splits a candidate's data at its first newline; fixed: all of it is both id and data. text as above; always gives an
+ * id. */
+void candidate_split(char *text, size_t len, bool fixed, const char **ret_id, const char **ret_data,
                      size_t *ret_len);
 
 #endif

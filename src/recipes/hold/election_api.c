@@ -4,6 +4,7 @@
 
 #include "recipes/engine/option_copies.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +18,14 @@ static bool election_options_valid(const struct conclave_election_options *o)
            o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
 }
 
-/* The node's data: the id, and on the next line the user's data. */
-static char *election_node_data(const char *id, const void *data, size_t len, size_t *ret_len)
+/* The node's data: the id, and on the next line the user's data; fixed: that alone, without it the id. */
+static char *election_node_data(bool fixed, const char *id, const void *data, size_t len,
+                                size_t *ret_len)
 {
+    if (fixed && len > 0) {
+        *ret_len = len;
+        return bytes_copy(data, len);
+    }
     size_t id_len = strlen(id);
     char *text = malloc(id_len + len + 2);
     char *at = text;
@@ -44,7 +50,8 @@ bool election_copy(struct contender *c, const void *own)
     e->leader_dir = text_concat(o->path, ".leader");
     e->current_path = text_concat(o->path, ".leader/current");
     e->last_path = text_concat(o->path, ".leader/last");
-    e->data = election_node_data(c->id, o->data, o->data_len, &e->data_len);
+    e->data = election_node_data(election_is_fixed(e), c->id, o->data, o->data_len, &e->data_len);
+    e->options.ack = o->ack && !election_is_fixed(e); /* its node is the announcement */
     return e->leader_dir != NULL && e->current_path != NULL && e->last_path != NULL &&
            e->data != NULL;
 }
@@ -138,6 +145,52 @@ int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
     return error;
 }
 
+/* Of an election that ended because another leads; NULL: it leads no more. */
+static int election_lost_race(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
+                              struct conclave_participant **ret_leader)
+{
+    int error = conclave_election_find_leader(rt, path, timeout_ms, ret_leader);
+    return error == 0 || error == CONCLAVE_NO_NODE ? CONCLAVE_EBUSY : error;
+}
+
+int conclave_election_race(struct conclave_recipes *rt,
+                           const struct conclave_election_options *options,
+                           const struct conclave_election_callbacks *callbacks, void *ctx,
+                           int64_t timeout_ms, struct conclave_election **ret,
+                           struct conclave_participant **ret_leader)
+{
+    struct conclave_election_options once;
+    struct conclave_election *election;
+    if (ret_leader != NULL) {
+        *ret_leader = NULL;
+    }
+    if (options == NULL || options->size < sizeof once || options->observe_only) {
+        return CONCLAVE_EINVAL;
+    }
+    int error = recipes_may_block(rt);
+    if (error != 0) {
+        return error;
+    }
+    once = *options;
+    once.no_wait = true;
+    error = conclave_election_open(rt, &once, callbacks, ctx, &election);
+    if (error != 0) {
+        return error;
+    }
+    error = conclave_election_wait(election, timeout_ms, NULL);
+    if (error == 0) {
+        *ret = election;
+        return 0;
+    }
+    conclave_election_close(election);
+    int ended = conclave_election_close_wait(election, CONCLAVE_FOREVER);
+    assert(ended == 0);
+    conclave_election_destroy(election);
+    return error == CONCLAVE_EBUSY && ret_leader != NULL
+               ? election_lost_race(rt, options->path, timeout_ms, ret_leader)
+               : error;
+}
+
 int conclave_election_close_wait(struct conclave_election *e, int64_t timeout_ms)
 {
     return contender_close_wait(&e->c, timeout_ms);
@@ -150,7 +203,7 @@ int conclave_election_ack(struct conclave_election *e)
     int error = contender_begin_call(&e->c);
     if (error == 0) {
         error = contender_holds(&e->c) ? 0 : CONCLAVE_ENOTOWNER;
-        e->ack_wanted = e->ack_wanted || (error == 0 && !e->acked);
+        e->ack_wanted = e->ack_wanted || (error == 0 && !e->acked && !election_is_fixed(e));
         contender_end_call(&e->c);
     }
     return error;
@@ -176,7 +229,7 @@ int conclave_election_set_data(struct conclave_election *e, const void *data, si
     if (len > DATA_MAX || (data == NULL && len > 0)) {
         return CONCLAVE_EINVAL;
     }
-    char *text = election_node_data(e->c.id, data, len, &node_len);
+    char *text = election_node_data(election_is_fixed(e), e->c.id, data, len, &node_len);
     if (text == NULL) {
         return CONCLAVE_ENOMEM;
     }

@@ -55,6 +55,30 @@ void conclave_participants_free(struct conclave_participant *list, size_t count)
     nodes_free(list, count, sizeof *list);
 }
 
+int conclave_election_find_leader(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
+                                  struct conclave_participant **ret)
+{
+    struct conclave_participant *list;
+    size_t count;
+    int error = conclave_election_participants(rt, path, timeout_ms, &list, &count);
+    if (error == 0 && count == 0) {
+        error = CONCLAVE_NO_NODE;
+        conclave_participants_free(list, count);
+    }
+    if (error == 0) {
+        for (size_t i = 1; i < count; i++) {
+            free((void *)(uintptr_t)list[i].node); /* the block with the texts, as in nodes_free */
+        }
+        *ret = list;
+    }
+    return error;
+}
+
+void conclave_participant_free(struct conclave_participant *participant)
+{
+    conclave_participants_free(participant, 1);
+}
+
 /* --- locks and semaphores ---------------------------------------------------------- */
 
 static enum conclave_lock_kind kind_of(enum name_kind kind)
@@ -95,7 +119,7 @@ static int contenders_list(struct conclave_recipes *rt, const char *path, int32_
             .kind = kind_of(found[i].kind),
             .holds = permits > 0 ? i < (size_t)permits : i == 0 || (reads && readers_only),
             .session_id = p->session_id,
-            .since_ms = found[i].since_ms,
+            .since_ms = p->since_ms,
             .token = {.czxid = found[i].place},
         };
         readers_only = readers_only && reads;

@@ -96,15 +96,15 @@ bool leader_text_parse(char *text, size_t len, struct leader_text *ret)
     return true;
 }
 
-void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data,
+void candidate_split(char *text, size_t len, bool fixed, const char **ret_id, const char **ret_data,
                      size_t *ret_len)
 {
     char *newline = memchr(text, '\n', len);
     *ret_id = text;
-    if (newline == NULL) {
+    if (fixed || newline == NULL) {
         text[len] = '\0';
-        *ret_data = text + len;
-        *ret_len = 0;
+        *ret_data = fixed ? text : text + len;
+        *ret_len = fixed ? len : 0;
         return;
     }
     *newline = '\0';
@@ -224,21 +224,30 @@ static void record_on_delay(struct conclave_client *client, void *ctx)
     contender_run(&e->c);
 }
 
+/* No leader has led before, or the last one stopped cleanly. A leader of another library leaves no mark: one that was
+ * seen on the fixed name, and did not write `last`, may not have. */
+static bool record_last_is_clean(const struct conclave_election *e,
+                                 const struct conclave_reply *reply)
+{
+    int64_t other = election_is_fixed(e) ? e->c.create.other_czxid : 0;
+    int64_t czxid = 0;
+    bool clean = false;
+    if (reply->error == CONCLAVE_NO_NODE || reply->data_len == 0) {
+        return other == 0;
+    }
+    return record_last_parse(reply->data, reply->data_len, &czxid, &clean) &&
+           (czxid == e->c.czxid || (clean && czxid >= other));
+}
+
 static void record_on_last_read(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = election_of(contender_of_step(step));
     struct conclave_client *client = election_rt(e)->client;
-    int64_t czxid = 0;
-    bool clean = false;
     if (!record_still(e, CONTENDER_PROVING)) {
         /* dropped */
-    } else if (reply->error == CONCLAVE_NO_NODE) {
-        election_take_over(e, TAKEOVER_MARK); /* no candidate has led here */
-    } else if (reply->error != 0) {
+    } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         contender_trouble(&e->c, reply->error);
-    } else if (reply->data_len == 0 ||
-               (record_last_parse(reply->data, reply->data_len, &czxid, &clean) &&
-                (clean || czxid == e->c.czxid))) {
+    } else if (record_last_is_clean(e, reply)) {
         election_take_over(e, TAKEOVER_MARK);
     } else {
         election_take_over(e, TAKEOVER_DELAY);
@@ -502,6 +511,11 @@ static void record_left(struct conclave_election *e)
     e->marked = false;
     e->ack_wanted = false;
     e->tidy = TIDY_NONE;
+    if (election_is_fixed(e) && e->c.node != NULL) {
+        /* Else it wins the race again before the others have heard of the end. */
+        e->c.not_before_ns =
+            client_now_ns(election_rt(e)->client) + e->options.backoff_min_ms * 1000000;
+    }
     contender_node_gone(&e->c, CONCLAVE_ECANCELED);
     contender_enter(&e->c, CONTENDER_OUT);
 }
@@ -565,7 +579,8 @@ static void record_tidy_run(struct conclave_election *e)
 static void record_on_node_deleted(struct conclave_election *e, const struct conclave_reply *reply)
 {
     bool wrote_last = e->marked && e->stopped_clean && e->c.node != NULL;
-    if (!wrote_last || !e->c.closing.ending || reply->results_count < 2) {
+    /* Candidates on a fixed name cannot be counted, and learn from `last` that the end was clean. */
+    if (!wrote_last || !e->c.closing.ending || reply->results_count < 2 || election_is_fixed(e)) {
         record_left(e);
         return;
     }
@@ -599,13 +614,41 @@ static void record_on_left(struct step *step, const struct conclave_reply *reply
         e->marked = false;
     } else {
         /* Not permitted, say: goes with the session at the latest. */
-        if (e->c.node != NULL &&
+        if (e->c.node != NULL && !election_is_fixed(e) &&
             deletes_add(&election_rt(e)->deletes, e->c.node, NULL, NULL) != 0) {
             machine_retry_later(&e->c.machine);
         } else {
             record_left(e);
         }
     }
+}
+
+static void record_on_looked(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = election_of(contender_of_step(step));
+    if (!record_still(e, CONTENDER_LEAVING)) {
+        /* dropped */
+    } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+        contender_trouble(&e->c, reply->error);
+    } else if (reply->error == 0 && reply->stat.ephemeral_owner == e->c.node_session &&
+               reply->stat.czxid == e->c.czxid) {
+        e->looked = true;
+    } else {
+        contender_node_gone(&e->c, CONCLAVE_ELOST);
+    }
+}
+
+/* A node of a fixed name is deleted only after a look: a deletion whose answer was lost may have made way for
+ * another's. */
+static bool record_must_look(struct conclave_election *e)
+{
+    if (!election_is_fixed(e) || e->c.node == NULL || e->looked) {
+        e->looked = false;
+        return false;
+    }
+    e->ack_step.generation = e->c.generation;
+    step_ask_latest(&e->ack_step, CONCLAVE_OP_EXISTS, e->c.node, record_on_looked);
+    return true;
 }
 
 void election_leave(struct contender *c)
@@ -631,6 +674,9 @@ void election_leave(struct contender *c)
     }
     if (e->ack_unknown) {
         record_read_current(e);
+        return;
+    }
+    if (record_must_look(e)) {
         return;
     }
     record_last_text(e, true, text);

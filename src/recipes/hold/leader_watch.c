@@ -70,7 +70,8 @@ static void observer_see(struct observer *o, struct leader_news *news)
 }
 
 /* candidate: the data of its node. NULL without memory. */
-static struct leader_news *observer_news_make(const char *node, const void *candidate, size_t len)
+static struct leader_news *observer_news_make(const char *node, const void *candidate, size_t len,
+                                              bool fixed)
 {
     struct leader_news *news = calloc(1, sizeof *news);
     const char *id;
@@ -79,7 +80,7 @@ static struct leader_news *observer_news_make(const char *node, const void *cand
         observer_news_free(news);
         return NULL;
     }
-    candidate_split(news->text, len, &id, &news->data, &news->data_len);
+    candidate_split(news->text, len, fixed, &id, &news->data, &news->data_len);
     news->present = true;
     return news;
 }
@@ -87,7 +88,8 @@ static struct leader_news *observer_news_make(const char *node, const void *cand
 static void observer_see_leader(struct observer *o, const char *node, const void *candidate,
                                 size_t len, bool acked, int64_t czxid, int64_t session_id)
 {
-    struct leader_news *news = observer_news_make(node, candidate, len);
+    bool fixed = election_is_fixed(o->election);
+    struct leader_news *news = observer_news_make(node, candidate, len, fixed);
     if (news == NULL) {
         observer_retry_later(o);
         return;
@@ -152,6 +154,8 @@ static void observer_on_current(struct step *step, const struct conclave_reply *
 
 /* --- candidates -------------------------------------------------------------------- */
 
+static void observer_watch_path(struct observer *o);
+
 static void observer_on_first(struct step *step, const struct conclave_reply *reply)
 {
     struct observer *o = observer_of_step(step);
@@ -161,13 +165,18 @@ static void observer_on_first(struct step *step, const struct conclave_reply *re
                             reply->stat.ephemeral_owner);
     } else if (reply->error != CONCLAVE_NO_NODE) {
         observer_trouble(o, reply->error);
+    } else if (election_is_fixed(o->election)) {
+        observer_watch_path(o);
     }
 }
 
+/* name NULL: the election's own node. */
 static void observer_read_first(struct observer *o, const char *name)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
-    char *path = path_join(o->election->c.path, name);
+    const char *parent = o->election->c.path;
+    char *path = name != NULL ? path_join(parent, name) : strdup(parent);
+    name = name != NULL ? name : path_name(parent);
     char *copy = strdup(name);
     if (path == NULL || copy == NULL || watch_slot_prepare(&o->first, path, &op) != 0) {
         free(copy);
@@ -193,6 +202,17 @@ static void observer_on_parent(struct step *step, const struct conclave_reply *r
     }
 }
 
+/* The election's node is not there: waits for it. */
+static void observer_watch_path(struct observer *o)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
+    if (watch_slot_prepare(&o->first, o->election->c.path, &op) == 0) {
+        step_submit(&o->step, &op, observer_on_parent);
+    } else {
+        observer_retry_later(o);
+    }
+}
+
 /* Answers both lists: the first, without a watch, and the second, with one, when the first was
  * empty. */
 static void observer_on_children(struct step *step, const struct conclave_reply *reply)
@@ -204,12 +224,7 @@ static void observer_on_children(struct step *step, const struct conclave_reply 
         watch_slot_answered(&o->first, reply->error == 0);
     }
     if (reply->error == CONCLAVE_NO_NODE) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
-        if (watch_slot_prepare(&o->first, o->election->c.path, &op) == 0) {
-            step_submit(&o->step, &op, observer_on_parent);
-            return;
-        }
-        observer_retry_later(o);
+        observer_watch_path(o);
     } else if (reply->error != 0) {
         observer_trouble(o, reply->error);
     } else if (contenders_filter(o->election->options.naming, false, reply, &list, &count) != 0) {
@@ -229,6 +244,10 @@ static void observer_on_children(struct step *step, const struct conclave_reply 
 static void observer_list_candidates(struct observer *o)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, o->election->c.path, 0);
+    if (election_is_fixed(o->election)) {
+        observer_read_first(o, NULL);
+        return;
+    }
     if (o->empty) {
         o->empty = false;
         if (watch_slot_prepare(&o->first, o->election->c.path, &op) != 0) {

@@ -10,6 +10,7 @@
 static bool lock_options_valid(const struct conclave_lock_options *o)
 {
     return o->size >= sizeof *o && (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
+           o->naming != CONCLAVE_NAMING_FIXED &&
            (o->kind == CONCLAVE_LOCK_EXCLUSIVE || o->naming != CONCLAVE_NAMING_CURATOR_LATCH);
 }
 

@@ -4,7 +4,7 @@
  */
 #include "support/sweep.h"
 
-enum { STEPS = 18 };
+enum { STEPS = 18, FIXED_STEPS = 12, FIXED_SCENE = 1 };
 
 /* An election of which one case is played. */
 struct play {
@@ -19,6 +19,9 @@ static bool start(struct play *p, int endpoint, const char *name)
     struct candidate *c = &p->all[endpoint];
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_election_options election = candidate_options(name);
+    if (p->s->scene == FIXED_SCENE) {
+        election.naming = CONCLAVE_NAMING_FIXED;
+    }
     c->zk = zk;
     c->endpoint = endpoint;
     (void)pthread_mutex_init(&c->lock, NULL);
@@ -139,7 +142,7 @@ static const char *hand_over(struct sweep_case *s)
 int main(void)
 {
     /* All of the first one's requests are met, some of the second's. */
-    static const char *const names[] = {"election"};
+    static const char *const names[] = {"election", "election on one node"};
     static struct sweep_plan plan = {
         .names = names,
         .scenes = 1,
@@ -151,6 +154,12 @@ int main(void)
         .sets_fault = true,
         .play = hand_over,
     };
-    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plan)};
+    static struct sweep_plan fixed;
+    fixed = plan;
+    fixed.first_scene = FIXED_SCENE;
+    fixed.steps = FIXED_STEPS;
+    fixed.least = FIXED_STEPS;
+    fixed.parent = "/app";
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plan), SWEEP_TESTS(&fixed)};
     return RUN_TESTS(tests);
 }

@@ -13,6 +13,9 @@
 #include <poll.h>
 #include <stdatomic.h>
 
+/* All candidates have one name for their node (CONCLAVE_NAMING_FIXED). */
+static bool fixed_name;
+
 /* --- one run ---------------------------------------------------------------------------------- */
 
 struct run {
@@ -52,32 +55,39 @@ static bool closed(struct run *r)
 
 static bool ready_or_closed(struct run *r)
 {
-    return closed(r) || (LEADS(&r->starving) && fake_zk_owner(r->zk, LEADER_DIR "/current") ==
-                                                    candidate_session(&r->starving));
+    return closed(r) || (fixed_name && LEADS(&r->starving)) ||
+           (LEADS(&r->starving) &&
+            fake_zk_owner(r->zk, LEADER_DIR "/current") == candidate_session(&r->starving));
 }
 
 static bool rival_waits(struct run *r)
 {
-    return closed(r) || fake_zk_child_count(r->zk, ELECTION_PATH) == 2;
+    return closed(r) || (fixed_name && fake_zk_count(r->zk, 1, WIRE_GET_DATA) > 0) ||
+           fake_zk_child_count(r->zk, ELECTION_PATH) == 2;
 }
 
 static bool leads_with_new_data(struct run *r)
 {
     char data[256];
-    return closed(r) || (fake_zk_data(r->zk, LEADER_DIR "/current", data, sizeof data) &&
-                         strstr(data, "starving\nmore") != NULL);
+    const char *wanted = fixed_name ? "more" : "starving\nmore";
+    return closed(r) || (fake_zk_data(r->zk, fixed_name ? ELECTION_PATH : LEADER_DIR "/current",
+                                      data, sizeof data) &&
+                         strstr(data, wanted) != NULL);
 }
 
 static bool queued_behind(struct run *r)
 {
-    return closed(r) || (LEADS(&r->rival) && candidate_has_node(&r->starving) &&
-                         fake_zk_child_count(r->zk, ELECTION_PATH) == 2);
+    bool led = LEADS(&r->rival) || LEADS(&r->starving); /* either may win the race */
+    return closed(r) || (fixed_name && REVOKED(&r->starving) > 0 && led) ||
+           (LEADS(&r->rival) && candidate_has_node(&r->starving) &&
+            fake_zk_child_count(r->zk, ELECTION_PATH) == 2);
 }
 
 static bool start_rival(struct run *r)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_election_options election = candidate_options("rival");
+    election.naming = fixed_name ? CONCLAVE_NAMING_FIXED : CONCLAVE_NAMING_NATIVE;
     (void)pthread_mutex_init(&r->rival.lock, NULL);
     options.servers = fake_zk_address(r->zk, 1);
     options.session_timeout_ms = SESSION_MS * 5L;
@@ -93,6 +103,7 @@ static int start_starving(struct run *r)
     static const struct conclave_acl acl = {CONCLAVE_PERM_ALL, "world", "anyone"};
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_election_options election = candidate_options("starving");
+    election.naming = fixed_name ? CONCLAVE_NAMING_FIXED : CONCLAVE_NAMING_NATIVE;
     (void)pthread_mutex_init(&r->starving.lock, NULL);
     options.servers = fake_zk_address(r->zk, 0);
     options.session_timeout_ms = SESSION_MS * 5L;
@@ -180,7 +191,9 @@ static const char *check(struct run *r)
             }
         }
     }
-    return fake_zk_child_count(r->zk, ELECTION_PATH) == 0 ? NULL : "a node was left";
+    bool left = fixed_name ? fake_zk_exists(r->zk, ELECTION_PATH)
+                           : fake_zk_child_count(r->zk, ELECTION_PATH) > 0;
+    return left ? "a node was left" : NULL;
 }
 
 /* With the nth allocation failing. Whether one failed. */
@@ -195,8 +208,10 @@ static bool run_once(struct run *r, long n, bool replies_lost)
         return false;
     }
     if (replies_lost) { /* the parent is made, too */
-        hook(r->zk, 0, WIRE_CREATE, "-n_", 1, FAKE_DROP_REPLY);
-        hook(r->zk, 0, WIRE_MULTI, "session=0x", 1, FAKE_DROP_REPLY);
+        hook(r->zk, 0, WIRE_CREATE, fixed_name ? "/election" : "-n_", 1, FAKE_DROP_REPLY);
+        hook(r->zk, 0, WIRE_MULTI, fixed_name ? "/election" : "session=0x", 1, FAKE_DROP_REPLY);
+    } else if (fixed_name) {
+        fake_zk_create(r->zk, "/app", "", 0);
     } else {
         make_parent(r->zk);
     }
@@ -299,11 +314,20 @@ static void every_allocation_fails_once_with_replies_lost(void **state)
     sweep(true);
 }
 
+static void every_allocation_fails_once_on_a_fixed_name(void **state)
+{
+    fixed_name = true;
+    sweep(false);
+    sweep(true);
+    fixed_name = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(every_allocation_fails_once_with_replies_lost),
+        cmocka_unit_test(every_allocation_fails_once_on_a_fixed_name),
     };
     return RUN_TESTS(tests);
 }
