@@ -15,74 +15,13 @@ import subprocess
 import time
 
 from ensemble import ConclaveMember, Ensemble
-from redis import RedisServer, Refused
+from redis import RedisServer
 from redis_cluster import ACTOR, Cluster, Process, eventually
+from redis_sentinel import NAME, SENTINEL_MS, Sentinel, bring_back, master_of
 from server import free_port
 
-NAME = "bench"
 BLOCK = 10  # fail-overs before the other one's turn
 SIDE = 20   # at most, with the other's patience
-SENTINEL_MS = 1000
-
-
-class Sentinel(RedisServer):
-    """One sentinel that watches a master."""
-
-    name = "sentinel"
-
-    def __init__(self, master):
-        super().__init__()
-        self.of = master
-
-    def _lines(self):
-        address, port = self.of.address
-        yield from ("bind 127.0.0.1", f"port {self.port}", f"dir {self.data}", "daemonize no", "protected-mode no",
-                    f"sentinel monitor {NAME} {address} {port} 2", f"sentinel down-after-milliseconds {NAME} {SENTINEL_MS}",
-                    f"sentinel failover-timeout {NAME} 10000", f"sentinel parallel-syncs {NAME} 1")
-
-    def command(self):
-        return [*super().command(), "--sentinel"]
-
-    def wait_ready(self):
-        def answers():
-            try:
-                return self.call("PING") == "PONG"
-            except (OSError, Refused):
-                return False
-        eventually("a sentinel answers", answers)
-
-    def knows(self):
-        """Sentinels beside itself, and replicas that it takes for well."""
-        facts = self.call("SENTINEL", "MASTER", NAME)
-        facts = {key.decode(): value.decode() for key, value in zip(facts[::2], facts[1::2])}
-        replicas = self.call("SENTINEL", "REPLICAS", NAME)
-        well = [r for r in ({k.decode(): v.decode() for k, v in zip(row[::2], row[1::2])} for row in replicas)
-                if r["flags"] == "slave" and r["master-link-status"] == "ok"]
-        return int(facts["num-other-sentinels"]), len(well), facts["flags"]
-
-
-def bring_back(nodes, old, new):
-    """The killed one comes back as a replica of the new one; then all are in step."""
-    old.of = new
-    old.write_settings()  # both systems would do so by themselves, Sentinel after ten seconds
-    if old.alive():
-        old.kill()
-    old.start()
-    for node in nodes:
-        if node is not new:
-            eventually(f"{node.host} follows {new.host}", lambda node=node: follows(node, new))
-
-
-def follows(node, master):
-    try:
-        info = node.info()
-        return info.get("master_port") == str(master.port) and info.get("master_link_status") == "up"
-    except (OSError, Refused):
-        return False
-
-
-def master_of(nodes):
-    return next((node for node in nodes if node.role() == "master"), None)
 
 
 def pause(writer, old):

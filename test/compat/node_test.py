@@ -9,46 +9,15 @@ skipped, as they would be downloaded.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import npm  # noqa: E402
 import pair  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "conclave", "npm")
-INSTALL_S = 400  # the second compiles Apache's C client
 RUN_S = 60
-
-
-def node_prefix():
-    """The folder with node's bin; raises Skip."""
-    node = shutil.which("node")
-    if not node:
-        raise pair.Skip("no node (Debian: nodejs)")
-    return os.path.dirname(os.path.dirname(os.path.realpath(node)))
-
-
-def installed(package, version, wanted):
-    """The package's folder, with the file that is wanted in it; raises Skip when it cannot be had."""
-    home = os.path.join(CACHE, f"{package}-{version}")
-    folder = os.path.join(home, "node_modules", package)
-    prefix = node_prefix()
-    if os.path.exists(os.path.join(folder, wanted)):
-        return folder
-    if not shutil.which("npm"):
-        raise pair.Skip("no npm (Debian: npm)")
-    os.makedirs(home, exist_ok=True)
-    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", home, f"{package}@{version}"]
-    try:
-        done = subprocess.run(command, env=dict(os.environ, npm_config_nodedir=prefix), capture_output=True, text=True,
-                              timeout=INSTALL_S, check=False, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired as late:
-        raise pair.Skip(f"npm did not install {package} in {INSTALL_S} s") from late
-    if done.returncode != 0 or not os.path.exists(os.path.join(folder, wanted)):
-        raise pair.Skip(f"npm could not install {package}: {(done.stderr.strip().splitlines() or ['no reason'])[-1]}")
-    return folder
 
 
 def run(script, server, folder):
@@ -59,13 +28,13 @@ def run(script, server, folder):
 
 
 def node_zookeeper_client(server):
-    return run("node_client.js", server, installed("node-zookeeper-client", "1.1.3", "package.json"))
+    return run("node_client.js", server, npm.installed("node-zookeeper-client", "1.1.3", "package.json"))
 
 
 def native_zookeeper(server):
-    if not os.path.exists(os.path.join(node_prefix(), "include", "node", "node.h")):
+    if not os.path.exists(os.path.join(npm.node_prefix(), "include", "node", "node.h")):
         raise pair.Skip("no headers of node (Debian: libnode-dev)")
-    lines = run("node_native_client.js", server, installed("zookeeper", "7.3.0", os.path.join("build", "zookeeper.node")))
+    lines = run("node_native_client.js", server, npm.installed("zookeeper", "7.3.0", os.path.join("build", "zookeeper.node")))
     assert "big: 500000 bytes, same true" in lines, lines
     return lines
 

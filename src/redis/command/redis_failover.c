@@ -73,6 +73,25 @@ static const struct option_row ROWS[] = {
     {"redis-key", 0, OPTION_STRING, FIELD(redis_key), "FILE", "Its key."},
     {"redis-any-name", 0, OPTION_FLAG, FIELD(redis_any_name), NULL,
      "Servers' certificates may be for other names than those in --nodes."},
+    {"sentinel-port", 0, OPTION_INTEGER, FIELD(sentinel_port), "N",
+     "Serve the protocol of Redis Sentinel at this port, and HTTP probes for load balancers."},
+    {"sentinel-address", 0, OPTION_STRING, FIELD(sentinel_address), "HOST",
+     "Listen only at this address. Default: all interfaces."},
+    {"sentinel-announce", 0, OPTION_STRING, FIELD(sentinel_announce), "H:P",
+     "The address of this manager in the answer to SENTINEL SENTINELS. Default: "
+     "--sentinel-address, else the machine's name, and --sentinel-port."},
+    {"sentinel-users", 0, OPTION_STRING, FIELD(sentinel_users), "FILE",
+     "Clients must log in: a file with lines NAME PASSWORD. AUTH with a password alone is for the "
+     "user \"default\"."},
+    {"sentinel-cert", 0, OPTION_STRING, FIELD(sentinel_cert), "FILE",
+     "Serve TLS only, with this certificate."},
+    {"sentinel-key", 0, OPTION_STRING, FIELD(sentinel_key), "FILE", "Its key."},
+    {"sentinel-ca", 0, OPTION_STRING, FIELD(sentinel_ca), "FILE",
+     "Clients need a certificate of these issuers."},
+    {"sentinel-stale", 0, OPTION_DURATION, FIELD(sentinel_stale_ms), "DURATION",
+     "Name no master if the ensemble has not confirmed the record for this time. Default 2s."},
+    {"sentinel-failover", 0, OPTION_FLAG, FIELD(sentinel_failover), NULL,
+     "Permit SENTINEL FAILOVER to clients."},
     {"gem-layout", 0, OPTION_FLAG, FIELD(gem_layout), NULL,
      "Keep the node of the Ruby gem redis_failover, too, so that its clients find the master; its "
      "manual_failover is a request."},
@@ -95,9 +114,9 @@ static const struct option_row ROWS[] = {
 };
 
 static const char ABOUT[] =
-    "Keeps one of a set of Redis servers master, the others its replicas: managers, best three or "
-    "five on machines of their own, watch the servers, agree who is down, and elect one of them to "
-    "carry out fail-overs. Clients follow CLUSTER's node \"current\".\n"
+    "Managers, preferably three or five on different machines, watch a set of Redis servers, one of "
+    "which is the master, and elect one of them to carry out fail-overs. Clients follow the "
+    "node \"current\", or use Sentinel's protocol.\n"
     "\n"
     "  run       is a manager; CLUSTER is \"default\" where it is not given\n"
     "  status    shows master, servers, managers, what is under way, the last events\n"
@@ -387,6 +406,7 @@ int command_redis_failover(int argc, char **argv)
     redis_config_init(&cli.config);
     cli.common.timeout_ms = 10000;
     cli.common.session_ms = 6000;
+    cli.sentinel_stale_ms = 2000;
     int code = redis_cli_parse(argc, argv, &cli, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;

@@ -35,6 +35,15 @@ struct redis_cli {
     const char *redis_key;
     bool redis_any_name;
     struct fence_options fence;
+    int64_t sentinel_port; /* 0: off */
+    const char *sentinel_address;
+    const char *sentinel_announce;
+    const char *sentinel_users;
+    const char *sentinel_cert;
+    const char *sentinel_key;
+    const char *sentinel_ca;
+    int64_t sentinel_stale_ms;
+    bool sentinel_failover;
 
     /* status */
     int64_t events;

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>
@@ -34,6 +35,8 @@ struct manager_run {
     struct redis_config config;
     struct fence_options fence;
     struct redis_access access;
+    struct sentinel_options sentinel;
+    char announce[REDIS_ADDRESS_SIZE];
     int exit_code;
     bool ending;
 };
@@ -220,6 +223,92 @@ static int access_open(const struct redis_cli *cli, struct redis_access *access)
     return OPTIONS_GO_ON;
 }
 
+/* By which address other clients reach this manager. False: it is no address. */
+static bool sentinel_announce(struct manager_run *run)
+{
+    const struct redis_cli *cli = run->cli;
+    struct redis_node_config at;
+    char host[REDIS_HOST_SIZE];
+    char text[REDIS_ADDRESS_SIZE + 16];
+    if (cli->sentinel_announce != NULL) {
+        snprintf(text, sizeof text, "%s", cli->sentinel_announce);
+    } else {
+        if (cli->sentinel_address != NULL) {
+            snprintf(host, sizeof host, "%s", cli->sentinel_address);
+        } else if (gethostname(host, sizeof host) != 0) {
+            return false;
+        }
+        host[sizeof host - 1] = '\0';
+        snprintf(text, sizeof text, strchr(host, ':') != NULL ? "[%s]:%d" : "%s:%d", host,
+                 (int)cli->sentinel_port);
+    }
+    if (redis_address_parse(text, strlen(text), &at) != 0) {
+        return false;
+    }
+    memcpy(run->announce, at.address, sizeof run->announce);
+    return true;
+}
+
+static void sentinel_close(struct manager_run *run)
+{
+    sentinel_users_close((struct sentinel_users *)run->sentinel.users);
+    tls_context_release(run->sentinel.tls);
+}
+
+static int sentinel_open(struct manager_run *run)
+{
+    const struct redis_cli *cli = run->cli;
+    struct tls_settings tls = {.server = true,
+                               .peer = cli->sentinel_ca != NULL ? TLS_PEER_NEED : TLS_PEER_NONE,
+                               .cert_file = cli->sentinel_cert,
+                               .key_file = cli->sentinel_key,
+                               .trust_file = cli->sentinel_ca};
+    struct sentinel_users *users = NULL;
+    char why[TLS_TEXT_MAX];
+    if (cli->sentinel_port < 0 || cli->sentinel_port > UINT16_MAX) {
+        return usage_error(&REDIS_USAGE, "--sentinel-port wants a number from 1 to 65535");
+    }
+    if (cli->sentinel_port == 0) {
+        bool needless = cli->sentinel_address != NULL || cli->sentinel_announce != NULL ||
+                        cli->sentinel_users != NULL || cli->sentinel_cert != NULL ||
+                        cli->sentinel_key != NULL || cli->sentinel_ca != NULL ||
+                        cli->sentinel_failover;
+        return needless
+                   ? usage_error(&REDIS_USAGE, "the options --sentinel-... want --sentinel-port")
+                   : OPTIONS_GO_ON;
+    }
+    if (cli->sentinel_stale_ms < 100) {
+        return usage_error(&REDIS_USAGE, "--sentinel-stale wants 100ms or more");
+    }
+    if (cli->sentinel_cert == NULL && (cli->sentinel_key != NULL || cli->sentinel_ca != NULL)) {
+        return usage_error(&REDIS_USAGE, "--sentinel-key and --sentinel-ca want --sentinel-cert");
+    }
+    if (!sentinel_announce(run)) {
+        return usage_error(&REDIS_USAGE,
+                           "--sentinel-address wants a host, --sentinel-announce HOST:PORT");
+    }
+    if (cli->sentinel_users != NULL) {
+        credentials_check_file(REDIS_USAGE.name, cli->sentinel_users);
+    }
+    run->sentinel = (struct sentinel_options){
+        .on = true,
+        .name = cli->cluster,
+        .host = cli->sentinel_address != NULL ? cli->sentinel_address : "",
+        .port = (int)cli->sentinel_port,
+        .announce = run->announce,
+        .stale_ms = cli->sentinel_stale_ms,
+        .failover_allowed = cli->sentinel_failover};
+    if ((cli->sentinel_users != NULL &&
+         sentinel_users_open(cli->sentinel_users, &users, why) != 0) ||
+        (cli->sentinel_cert != NULL && tls_context_create(&tls, &run->sentinel.tls, why) != 0)) {
+        fprintf(stderr, "conclave redis-failover: %s\n", why);
+        sentinel_users_close(users);
+        return CLI_EXIT_USAGE;
+    }
+    run->sentinel.users = users;
+    return OPTIONS_GO_ON;
+}
+
 static int manager_open(struct manager_run *run)
 {
     const struct redis_cli *cli = run->cli;
@@ -235,6 +324,7 @@ static int manager_open(struct manager_run *run)
                                               .methods = run->fence.methods,
                                               .method_count = run->fence.count,
                                               .dry_run = cli->dry_run,
+                                              .sentinel = run->sentinel,
                                               .on_event = redis_failover_run_on_event,
                                               .on_ready = redis_failover_run_on_ready,
                                               .on_closed = on_manager_closed,
@@ -305,6 +395,11 @@ int redis_cli_run(const struct redis_cli *cli)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
+    code = sentinel_open(&run);
+    if (code != OPTIONS_GO_ON) {
+        redis_access_close(&run.access);
+        return code;
+    }
     assert(run.config.node_count > 0 && run.config.managers > 0);
     run.config.fence_methods = run.fence.count > 0;
     run.id = cli->id != NULL ? cli->id : host_pid_text(host_pid);
@@ -316,6 +411,7 @@ int redis_cli_run(const struct redis_cli *cli)
         code = run_loop(&run);
         (void)uv_loop_close(&run.loop);
     }
+    sentinel_close(&run);
     redis_access_close(&run.access);
     return code;
 }

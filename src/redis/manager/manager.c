@@ -21,6 +21,7 @@ struct redis_manager {
     struct redis_journal *journal;
     struct redis_fencer *fencer;
     struct redis_driver *driver;
+    struct sentinel_port *sentinel; /* NULL: none, or closed */
     struct redis_managers managers;
     struct redis_report report;
     uv_timer_t timer; /* the next report */
@@ -73,6 +74,17 @@ static void on_driver_event(void *ctx, const char *name, int node, int64_t bytes
     manager_event(ctx, name, node, bytes, public, text);
 }
 
+/* The facts may have changed: the driver and the subscribers of Sentinel's protocol have to know. */
+static void manager_wake(struct redis_manager *m)
+{
+    if (m->driver != NULL) {
+        redis_driver_wake(m->driver);
+    }
+    if (m->sentinel != NULL) {
+        sentinel_port_look(m->sentinel);
+    }
+}
+
 /* --- reports */
 
 static void on_report_timer(uv_timer_t *timer);
@@ -99,7 +111,7 @@ static void on_report_timer(uv_timer_t *timer)
 {
     struct redis_manager *m = timer->data;
     manager_report(m);
-    redis_driver_wake(m->driver);
+    manager_wake(m);
 }
 
 static void manager_check_ready(struct redis_manager *m)
@@ -149,7 +161,7 @@ static void on_probed(void *ctx, int node, bool changed, const char *text)
     assert(node >= 0 && (size_t)node < m->s.config->node_count);
     m->probed |= UINT32_C(1) << node;
     manager_check_ready(m);
-    redis_driver_wake(m->driver);
+    manager_wake(m);
 }
 
 /* --- other managers */
@@ -191,7 +203,7 @@ static void on_report(void *ctx, const struct redis_report *report)
         return;
     }
     check_options(m, report);
-    redis_driver_wake(m->driver);
+    manager_wake(m);
 }
 
 static void manager_on_gone(void *ctx, const char *id)
@@ -201,7 +213,7 @@ static void manager_on_gone(void *ctx, const char *id)
     manager_tell(m, "manager-gone", REDIS_NONE, "manager %s has left, or its session has ended",
                  id);
     memset(m->differing, 0, sizeof m->differing);
-    redis_driver_wake(m->driver);
+    manager_wake(m);
 }
 
 /* Two managers with one id would be counted as one: the one whose id is taken leaves the election, too. */
@@ -229,9 +241,7 @@ static void on_membership(void *ctx, enum conclave_membership membership)
 static void manager_on_change(void *ctx)
 {
     struct redis_manager *m = ctx;
-    if (m->driver != NULL) {
-        redis_driver_wake(m->driver);
-    }
+    manager_wake(m);
 }
 
 /* --- election */
@@ -362,6 +372,10 @@ void redis_manager_close(struct redis_manager *manager)
     assert(!m->closing);
     m->closing = true;
     m->parts++; /* until this call ends */
+    if (m->sentinel != NULL) {
+        sentinel_port_close(m->sentinel, part_gone, m);
+        m->sentinel = NULL;
+    }
     if (m->driver != NULL) {
         redis_driver_stop(m->driver);
     }
@@ -453,6 +467,31 @@ static int open_monitor(struct redis_manager *m)
     return rc;
 }
 
+static int open_sentinel(struct redis_manager *m)
+{
+    const struct sentinel_options *o = &m->s.sentinel;
+    int detail;
+    struct sentinel_port_settings settings = {.loop = m->s.loop,
+                                              .recipes = m->s.recipes,
+                                              .options = o,
+                                              .config = m->s.config,
+                                              .monitor = m->monitor,
+                                              .store = m->store,
+                                              .managers = &m->managers,
+                                              .id = m->id};
+    if (!o->on) {
+        return 0;
+    }
+    snprintf(m->report.sentinel, sizeof m->report.sentinel, "%s", o->announce);
+    int rc = sentinel_port_open(&settings, &m->sentinel, &detail);
+    m->parts += rc == 0;
+    if (rc != 0) {
+        manager_tell(m, "sentinel-port-failed", REDIS_NONE, "cannot listen at %s:%d: %s", o->host,
+                     o->port, detail != 0 ? uv_strerror(detail) : conclave_strerror(rc));
+    }
+    return rc;
+}
+
 static int manager_init(struct redis_manager *m)
 {
     uint8_t bytes[16];
@@ -488,6 +527,7 @@ int redis_manager_open(const struct redis_manager_settings *settings, struct red
     rc = rc != 0 ? rc : open_store(m);
     rc = rc != 0 ? rc : open_election(m);
     rc = rc != 0 ? rc : open_driver(m);
+    rc = rc != 0 ? rc : open_sentinel(m);
     *ret = m;
     if (rc != 0) {
         redis_manager_close(m);

@@ -14,6 +14,7 @@
 
 #include "fencing/fence_methods.h"
 #include "redis/manager/redis_connection.h"
+#include "redis/manager/sentinel_port.h"
 #include "redis/records/records.h"
 
 #include <conclave/recipes.h>
@@ -32,7 +33,8 @@ struct redis_manager_settings {
     const char *gem_root;               /* where the Ruby gem's clients look; NULL: nowhere */
     const struct fence_method *methods; /* outlive the manager */
     size_t method_count;
-    bool dry_run; /* neither member nor candidate: reports what it would do */
+    struct sentinel_options sentinel; /* its port for Sentinel's protocol, if it is on */
+    bool dry_run;                     /* neither member nor candidate: reports what it would do */
 
     void (*on_event)(void *ctx, const struct redis_event *event);
     /* Its report is written, and every server was probed once. Called once. */

@@ -50,8 +50,8 @@ void redis_managers_gone(struct redis_managers *managers, const char *id)
     }
 }
 
-static bool is_fresh(const struct redis_manager_view *view, const struct redis_config *config,
-                     int64_t now_ms)
+bool redis_manager_is_fresh(const struct redis_manager_view *view,
+                            const struct redis_config *config, int64_t now_ms)
 {
     return view->fresh_once && now_ms - view->changed_ms <= STALE_PERIODS * config->period_ms;
 }
@@ -61,7 +61,7 @@ int redis_managers_fresh(const struct redis_managers *managers, const struct red
 {
     int fresh = 1;
     for (size_t i = 0; i < managers->count; i++) {
-        fresh += is_fresh(&managers->views[i], config, now_ms) ? 1 : 0;
+        fresh += redis_manager_is_fresh(&managers->views[i], config, now_ms) ? 1 : 0;
     }
     return fresh;
 }
@@ -147,7 +147,7 @@ bool redis_verdicts(const struct redis_managers *managers, const struct redis_co
     }
     for (size_t m = 0; m < managers->count; m++) {
         const struct redis_manager_view *view = &managers->views[m];
-        if (!is_fresh(view, config, now_ms)) {
+        if (!redis_manager_is_fresh(view, config, now_ms)) {
             continue;
         }
         uint32_t counted = 0; /* a report that names a node twice has one vote for it */

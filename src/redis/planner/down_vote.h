@@ -41,6 +41,10 @@ int redis_managers_saw(struct redis_managers *managers, const struct redis_repor
 /* The node of a manager is gone: its vote counts no longer. */
 void redis_managers_gone(struct redis_managers *managers, const char *id);
 
+/* Whether its reports are fresh. */
+bool redis_manager_is_fresh(const struct redis_manager_view *view,
+                            const struct redis_config *config, int64_t now_ms);
+
 /* Fresh reports now, including the own one. */
 int redis_managers_fresh(const struct redis_managers *managers, const struct redis_config *config,
                          int64_t now_ms);

@@ -141,6 +141,7 @@ static const struct record_field REPORT[] = {
     {"seq", RECORD_INT, AT(redis_report, seq), .flags = RECORD_NEEDED},
     {"managers", RECORD_SMALL, AT(redis_report, managers)},
     {"period_ms", RECORD_INT, AT(redis_report, period_ms)},
+    {"sentinel", RECORD_NOTE, AT(redis_report, sentinel), .flags = RECORD_OMIT},
     {"nodes", RECORD_MAP, LIST_AT(redis_report, nodes, node_count), .below = &REPORT_NODE_TABLE},
     {.key = NULL},
 };

@@ -138,6 +138,7 @@ struct redis_report {
     uint64_t seq;                      /* grows with every report */
     int managers; /* as configured; a difference between managers is reported */
     int64_t period_ms;
+    char sentinel[REDIS_ADDRESS_SIZE]; /* where it serves Sentinel's protocol; "" nowhere */
     size_t node_count;
     struct redis_report_node nodes[REDIS_NODES_MAX];
 };

@@ -1,0 +1,43 @@
+/*
+ * The port of Sentinel's protocol: accepts connections, gives their bytes to sessions (sentinel_session.h), sends the answers, and
+ * publishes events to subscribers. Runs in a libuv loop and never blocks.
+ *
+ * Limits: SENTINEL_CLIENTS_MAX connections; if they are used up, the one that was silent longest and has no subscription
+ * makes room. A client that does not read SENTINEL_UNSENT_MAX bytes is disconnected. TCP keep-alive ends connections whose
+ * peer is gone.
+ */
+#ifndef REDIS_SENTINEL_SENTINEL_SERVER_H
+#define REDIS_SENTINEL_SENTINEL_SERVER_H
+
+#include "net/listener.h"
+#include "redis/sentinel/sentinel_session.h"
+
+enum { SENTINEL_CLIENTS_MAX = 1024, SENTINEL_UNSENT_MAX = 256 * 1024 };
+
+struct sentinel_server;
+
+struct sentinel_server_settings {
+    uv_loop_t *loop;
+    const char *host;                /* "": every interface */
+    int port;                        /* 0: a free one */
+    struct tls_context *tls;         /* outlives the server; NULL: plain text */
+    struct sentinel_backend backend; /* its pointers outlive the server */
+};
+
+/* Listens. 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (host), or the errors of listener_open with *ret_detail. */
+int sentinel_server_open(const struct sentinel_server_settings *settings,
+                         struct sentinel_server **ret, int *ret_detail) CONCLAVE_MUST_USE;
+
+int sentinel_server_port(const struct sentinel_server *server);
+
+/* Sends an event to all sessions that subscribed to it. */
+void sentinel_server_publish(struct sentinel_server *server, const char *channel,
+                             const char *message);
+
+/* The outcome of backend.failover. A session that has ended meanwhile is ignored. */
+void sentinel_server_requested(struct sentinel_server *server, uint64_t session_id, int error);
+
+/* Ends all connections; closed (may be NULL) is called from the loop, then the server is freed. */
+void sentinel_server_close(struct sentinel_server *server, void (*closed)(void *ctx), void *ctx);
+
+#endif
