@@ -17,6 +17,7 @@ import http.client
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -278,9 +279,27 @@ def files_of(member, suffix=""):
                   and "damaged-" not in path and os.path.getsize(path))
 
 
+# The layout of a segment: src/replication/disk/folder_format.h.
+SEGMENT_HEADER = 512
+SEGMENT_HEADER_CHECKSUM = 504
+FRAME_HEADER = 40
+FRAME_MAGIC = 0x4d524643
+
+
 def used_bytes(path):
+    """Of a segment, the end of its last frame: a recycled file goes on with its former content, in which nothing can be damaged.
+    Of another file, the end of what is not zero."""
     with open(path, "rb") as file:
-        return len(file.read().rstrip(b"\0"))
+        data = file.read()
+    if not path.endswith(".log"):
+        return len(data.rstrip(b"\0"))
+    end, last = SEGMENT_HEADER, struct.unpack_from("<Q", data, SEGMENT_HEADER_CHECKSUM)[0]
+    while end + FRAME_HEADER <= len(data):
+        checksum, magic, length, previous = struct.unpack_from("<QIIQ", data, end)
+        if magic != FRAME_MAGIC or previous != last:
+            break
+        end, last = end + FRAME_HEADER + length, checksum
+    return end
 
 
 def cut_tail(member):
