@@ -7,14 +7,17 @@
 #include <conclave/barrier.h>
 #include <conclave/cache.h>
 #include <conclave/client.h>
+#include <conclave/client_options.h>
 #include <conclave/config.h>
 #include <conclave/counter.h>
+#include <conclave/easy.h>
 #include <conclave/election.h>
 #include <conclave/elector.h>
 #include <conclave/error.h>
 #include <conclave/fencing.h>
 #include <conclave/group.h>
 #include <conclave/lock.h>
+#include <conclave/log.h>
 #include <conclave/master_switch.h>
 #include <conclave/node.h>
 #include <conclave/op.h>
@@ -24,6 +27,7 @@
 #include <conclave/recipes.h>
 #include <conclave/redis.h>
 #include <conclave/registry.h>
+#include <conclave/retry.h>
 #include <conclave/semaphore.h>
 #include <conclave/servers.h>
 #include <conclave/uv.h>

@@ -10,6 +10,7 @@
 
 #include <conclave/error.h>
 #include <conclave/node.h>
+#include <conclave/retry.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,6 +135,8 @@ struct conclave_op {
      * do not: there the answer may be old if the leader itself answers, or a deposed leader that
      * has not noticed yet. */
     bool linearizable;
+    /* how this request is repeated; NULL: as the client's retry says. Not for a MULTI's parts */
+    const struct conclave_retry_options *retry;
 };
 
 /* DELETE, CHECK and the types that need only a path (they ignore version). */

@@ -20,11 +20,16 @@ int64_t backoff_longest(int64_t min, int64_t max, unsigned doublings)
     return pause;
 }
 
-int64_t backoff_jitter(int64_t pause)
+int64_t backoff_jitter_from(int64_t pause, uint64_t random)
 {
     assert(pause >= 0);
     int64_t half = pause / 2;
-    return half + (int64_t)random_below((uint64_t)half + 1);
+    return half + (int64_t)(random % ((uint64_t)half + 1));
+}
+
+int64_t backoff_jitter(int64_t pause)
+{
+    return backoff_jitter_from(pause, random_below(UINT64_MAX));
 }
 
 int64_t backoff_pause(int64_t min, int64_t max, unsigned doublings)

@@ -14,6 +14,9 @@ int64_t backoff_next(int64_t pause, int64_t max);
 /* A random value between half of the pause and all of it. */
 int64_t backoff_jitter(int64_t pause);
 
+/* The same from a random number of the caller's. Pure. */
+int64_t backoff_jitter_from(int64_t pause, uint64_t random);
+
 /* backoff_longest with the random part. */
 int64_t backoff_pause(int64_t min, int64_t max, unsigned doublings);
 

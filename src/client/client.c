@@ -31,7 +31,7 @@ int client_submit(struct conclave_client *client, const struct conclave_op *op,
 int handle_submit(struct conclave_client *client, const struct conclave_op *op,
                   conclave_reply_fn fn, void *ctx, enum submit_kind kind)
 {
-    int rc = op_check(op);
+    int rc = kind == SUBMIT_BEYOND ? 0 : op_check(op);
     if (rc != 0) {
         return rc;
     }
@@ -44,10 +44,11 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
     r->fn = fn;
     r->ctx = ctx;
     r->internal = kind != SUBMIT_PUBLIC;
-    r->counted = kind != SUBMIT_INTERNAL; /* a lease must not depend on the program's requests */
+    bool own = kind == SUBMIT_INTERNAL || kind == SUBMIT_BEYOND;
+    r->counted = !own; /* a lease must not depend on the program's requests */
     if (r->watch != NULL) {
         r->watch->client = client;
-        r->watch->internal = kind == SUBMIT_INTERNAL;
+        r->watch->internal = own;
     }
     rc = core_submit(&client->core, op, r, client_now_ns(client));
     if (rc != 0) {

@@ -117,17 +117,31 @@ static void arm_timer(struct conclave_client *client)
  * --------------------------------------------------------------------------------------------- */
 
 /* Records why the attempt to reach this server failed; replaces an earlier reason. */
-static void remember_error(struct conclave_client *client, const struct server_host *host,
+static void remember_error(struct conclave_client *client, const char *name, uint16_t port,
                            const char *what)
 {
-    size_t index = (size_t)(host - client->hosts.list);
+    const struct server_host *host = hosts_find(&client->hosts, name, port);
+    char server[HOST_NAME_LEN + sizeof ":65535"];
     char *problem = NULL;
+    snprintf(server, sizeof server, "%s:%u", name, (unsigned)port);
+    client_log(client, CONCLAVE_LOG_WARNING, "cannot use the server", "server", server, "why",
+               what);
+    if (host == NULL) {
+        return; /* it has left the list */
+    }
+    size_t index = (size_t)(host - client->hosts.list);
     assert(index < client->hosts.count);
-    if (asprintf(&problem, "%s:%u: %s", host->name, host->port, what) >= 0) {
+    if (asprintf(&problem, "%s: %s", server, what) >= 0) {
         free(client->problems[index]);
         client->problems[index] = problem;
         client->last_problem = index;
     }
+}
+
+/* The same for the server of the socket. */
+static void remember_link_error(struct conclave_client *client, const char *what)
+{
+    remember_error(client, client->trying_name, client->trying_port, what);
 }
 
 static void drop_socket(struct conclave_client *client)
@@ -180,7 +194,7 @@ static void follow_core(struct conclave_client *client, int64_t now_ns)
     int64_t attached_ns = client->attached_ns;
     if (client->core.link_error != 0) {
         bool silent = client->core.link_error == CONCLAVE_EDISCONNECTED && attached_ns == 0;
-        remember_error(client, client->trying, link_problem(client, silent));
+        remember_link_error(client, link_problem(client, silent));
     }
     drop_socket(client);
     if (attached_ns != 0) {
@@ -282,7 +296,7 @@ static void end_link(struct conclave_client *client, int error, int64_t now_ns)
     if (problem == NULL) {
         problem = error == CONCLAVE_EDISCONNECTED ? refusal(client) : conclave_strerror(error);
     }
-    remember_error(client, client->trying, problem);
+    remember_link_error(client, problem);
     drop_socket(client);
 }
 
@@ -381,7 +395,7 @@ static void connected(struct conclave_client *client, int64_t now_ns)
         loop_connected(client, now_ns);
         return;
     }
-    int error = link_tls_begin(client, client->trying->name);
+    int error = link_tls_begin(client, client->trying_name);
     int err = error == 0 ? send_output(client) : 0;
     if (err != 0) {
         error = link_error(err);
@@ -411,7 +425,29 @@ static int connect_to(struct conclave_client *client, const union host_address *
     client->sock = fd;
     client->connecting = true;
     format_address(address, client->server, sizeof client->server);
+    client_log(client, CONCLAVE_LOG_DEBUG, "connecting", "server", client->trying_name, "address",
+               client->server);
     return 0;
+}
+
+/* The lookup's thread may keep the descriptor a little longer: removed now, or epoll would report it again. */
+static void drop_lookup(struct conclave_client *client, size_t index)
+{
+    struct lookup *lookup = client->lookups[index];
+    if (lookup != NULL) {
+        epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, lookup_fd(lookup), NULL);
+        lookup_destroy(lookup);
+        client->lookups[index] = NULL;
+    }
+}
+
+void loop_forget_servers(struct conclave_client *client)
+{
+    for (size_t i = 0; i < HOSTS_MAX; i++) {
+        drop_lookup(client, i);
+        free(client->problems[i]);
+        client->problems[i] = NULL;
+    }
 }
 
 static void start_lookups(struct conclave_client *client)
@@ -426,7 +462,7 @@ static void start_lookups(struct conclave_client *client)
             rc = watch_fd(client, EPOLL_CTL_ADD, lookup_fd(*lookup), EPOLLIN, tag);
         }
         if (rc != 0) {
-            remember_error(client, host, conclave_strerror(rc));
+            remember_error(client, host->name, host->port, conclave_strerror(rc));
             lookup_destroy(*lookup);
             *lookup = NULL;
             hosts_lookup_end(&client->hosts, host, NULL, 0);
@@ -436,21 +472,18 @@ static void start_lookups(struct conclave_client *client)
 
 static void finish_lookup(struct conclave_client *client, size_t index)
 {
-    assert(index < client->hosts.count);
     struct lookup *lookup = client->lookups[index];
-    struct server_host *host = &client->hosts.list[index];
     if (lookup == NULL) {
-        return;
+        return; /* given up in this turn */
     }
+    assert(index < client->hosts.count);
+    struct server_host *host = &client->hosts.list[index];
     union host_address addresses[HOST_ADDRESSES];
     const char *why;
     unsigned count = lookup_result(lookup, addresses, &why);
-    /* The lookup's thread may keep the descriptor a little longer: remove it now, or epoll would report it again. */
-    epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, lookup_fd(lookup), NULL);
-    lookup_destroy(lookup);
-    client->lookups[index] = NULL;
+    drop_lookup(client, index);
     if (count == 0) {
-        remember_error(client, host, why);
+        remember_error(client, host->name, host->port, why);
     }
     hosts_lookup_end(&client->hosts, host, addresses, count);
 }
@@ -462,9 +495,10 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         drop_socket(client);
     }
     if (client->connecting && now_ns >= client->connect_by_ns) {
-        remember_error(client, client->trying,
-                       client->tls != NULL ? "the TLS handshake timed out"
-                                           : "connecting timed out");
+        if (client->connect_by_ns != 0) { /* otherwise it has left the list */
+            remember_link_error(client, client->tls != NULL ? "the TLS handshake timed out"
+                                                            : "connecting timed out");
+        }
         drop_socket(client);
     }
     while (client->sock < 0 && core_wants_link(&client->core)) {
@@ -475,11 +509,12 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         if (step != HOSTS_CONNECT) {
             return;
         }
-        client->trying = host;
+        memcpy(client->trying_name, host->name, sizeof client->trying_name);
+        client->trying_port = host->port;
         client->connect_by_ns = now_ns + connect_timeout_ms(client) * 1000000;
         int err = connect_to(client, address);
         if (err != 0) {
-            remember_error(client, host, strerror(err));
+            remember_link_error(client, strerror(err));
         }
     }
 }
@@ -520,7 +555,7 @@ static void socket_event(struct conclave_client *client, uint32_t events, int64_
         err = errno;
     }
     if (err != 0) {
-        remember_error(client, client->trying, strerror(err));
+        remember_link_error(client, strerror(err));
         drop_socket(client);
     } else if ((events & EPOLLOUT) != 0) {
         connected(client, now_ns);
@@ -533,7 +568,7 @@ static void socket_event(struct conclave_client *client, uint32_t events, int64_
 int loop_login(struct conclave_client *client, struct slice challenge)
 {
     assert(client->core.link == LINK_LOGIN && client->sock >= 0 && !client->connecting);
-    int rc = link_sasl_want(client, client->trying->name, challenge);
+    int rc = link_sasl_want(client, client->trying_name, challenge);
     if (rc == 0 && slice_is_null(challenge)) {
         rc = watch_fd(client, EPOLL_CTL_ADD, link_sasl_fd(client), EPOLLIN, TAG_LOGIN);
     }

@@ -11,7 +11,10 @@
 #include "client/server_list.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -94,6 +97,10 @@ static void on_core_state(void *ctx, enum conclave_state state)
     bool attached = client_is_connected(client);
     if (attached) {
         client->attached_ns = clock_monotonic_ns(clock_system());
+    }
+    client_log_state(client, state);
+    if (attached) {
+        client_follow_ensemble(client);
     }
     if (state != CONCLAVE_STATE_CLOSED) {
         post_state(client, state); /* CLOSED comes after everything else: handle_tell_closed */
@@ -188,11 +195,86 @@ void handle_tell_closed(struct conclave_client *client)
 /* --- opening
  * ------------------------------------------------------------------------------------------ */
 
+/* Writes why conclave_client_open fails. */
+static void tell_wrong(const struct conclave_client_options *o, const char *form, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void tell_wrong(const struct conclave_client_options *o, const char *form, ...)
+{
+    va_list args;
+    if (o->error != NULL && o->error_len > 0) {
+        va_start(args, form);
+        vsnprintf(o->error, o->error_len, form, args);
+        va_end(args);
+    }
+}
+
+/* An option and the values that it may have. */
+struct option_range {
+    const char *name;
+    int64_t value, min, max;
+};
+
 static bool options_are_valid(const struct conclave_client_options *o)
 {
-    return o->session_timeout_ms >= SESSION_TIMEOUT_MIN_MS && o->session_timeout_ms <= INT32_MAX &&
-           o->request_timeout_ms >= CONCLAVE_FOREVER && (o->session_id == 0 || o->passwd != NULL) &&
-           acl_is_valid(o->acl, o->acl_count) && (o->acl == NULL || o->acl_count > 0);
+    const struct option_range ranges[] = {
+        {"session_timeout_ms", o->session_timeout_ms, SESSION_TIMEOUT_MIN_MS, INT32_MAX},
+        {"request_timeout_ms", o->request_timeout_ms, CONCLAVE_FOREVER, INT64_MAX},
+        {"connect_timeout_ms", o->connect_timeout_ms, 0, INT32_MAX},
+        {"reconnect_min_ms", o->reconnect_min_ms, 0, INT32_MAX},
+        {"reconnect_max_ms", o->reconnect_max_ms, 0, INT32_MAX},
+        {"log_level", o->log_level, CONCLAVE_LOG_ERROR, CONCLAVE_LOG_DEBUG},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        const struct option_range *r = &ranges[i];
+        if (r->value < r->min || r->value > r->max) {
+            tell_wrong(o, "%s is %" PRId64 ": it must be from %" PRId64 " to %" PRId64, r->name,
+                       r->value, r->min, r->max);
+            return false;
+        }
+    }
+    const char *wrong =
+        o->session_id != 0 && o->passwd == NULL ? "passwd: a session_id needs its password"
+        : o->acl != NULL && o->acl_count == 0   ? "acl: it has no entry (acl_count is 0)"
+        : !acl_is_valid(o->acl, o->acl_count)   ? "acl: an entry lacks permissions, scheme or id"
+        : o->retry != NULL && !retry_is_valid(o->retry)
+            ? "retry: begin with CONCLAVE_RETRY_OPTIONS_INIT; 0 <= pause_min_ms <= pause_max_ms"
+        : o->reconnect_max_ms != 0 && o->reconnect_min_ms > o->reconnect_max_ms
+            ? "reconnect_min_ms is larger than reconnect_max_ms"
+            : NULL;
+    if (wrong != NULL) {
+        tell_wrong(o, "%s", wrong);
+    }
+    return wrong == NULL;
+}
+
+/* Parses the list of servers. */
+static int servers_open(struct conclave_client *client, const struct conclave_client_options *o)
+{
+    uint64_t seed;
+    random_bytes(&seed, sizeof seed);
+    struct hosts *hosts = &client->hosts;
+    int rc = hosts_parse(hosts, server_list_text(o->servers), seed, &client->chroot);
+    if (rc == CONCLAVE_EINVAL) {
+        tell_wrong(o,
+                   "servers: \"%.*s\" is not HOST:PORT, a list of at most %d of them, or a /CHROOT",
+                   (int)hosts->bad.len, (const char *)hosts->bad.data, HOSTS_MAX);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    hosts_for_session(hosts, o->session_timeout_ms);
+    hosts->connect_ms = o->connect_timeout_ms;
+    hosts->pause_min_ms = o->reconnect_min_ms != 0 ? o->reconnect_min_ms : hosts->pause_min_ms;
+    if (o->reconnect_max_ms != 0) {
+        hosts->pause_max_ms = o->reconnect_max_ms;
+    }
+    /* One of the two may be given without the other. */
+    if (hosts->pause_min_ms > hosts->pause_max_ms) {
+        *(o->reconnect_max_ms != 0 ? &hosts->pause_min_ms : &hosts->pause_max_ms) =
+            o->reconnect_max_ms != 0 ? hosts->pause_max_ms : hosts->pause_min_ms;
+    }
+    return 0;
 }
 
 static int core_open(struct conclave_client *client, const struct conclave_client_options *o)
@@ -212,6 +294,10 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
         .acl = client->acl,
         .acl_count = o->acl_count,
     };
+    if (o->retry != NULL) {
+        options.retry = *o->retry;
+    }
+    random_bytes(&options.seed, sizeof options.seed);
     if (o->session_id != 0) {
         memcpy(options.passwd, o->passwd, sizeof options.passwd);
     }
@@ -264,23 +350,20 @@ static int client_handle_init(struct conclave_client *client,
         return rc;
     }
     *steps = 3;
-    uint64_t seed;
-    random_bytes(&seed, sizeof seed);
-    rc = hosts_parse(&client->hosts, server_list_text(o->servers), seed, &client->chroot);
+    rc = servers_open(client, o);
     if (rc != 0) {
         return rc;
     }
     *steps = 4;
-    hosts_for_session(&client->hosts, o->session_timeout_ms);
     client->acl = o->acl != NULL ? acl_copy(o->acl, o->acl_count) : NULL;
     rc = o->acl != NULL && client->acl == NULL ? CONCLAVE_ENOMEM : core_open(client, o);
     if (rc != 0) {
         return rc;
     }
     *steps = 5;
-    rc = link_tls_open(client, o->tls);
+    rc = link_tls_open(client, o);
     if (rc == 0) {
-        rc = link_sasl_open(client, o->sasl);
+        rc = link_sasl_open(client, o);
     }
     if (rc == 0) {
         rc = loop_open(client);
@@ -314,6 +397,9 @@ int conclave_client_open(const struct conclave_client_options *options,
     atomic_init(&client->refs, 1);
     atomic_init(&client->started, false);
     client->on_state = o.on_state;
+    client->on_log = o.on_log;
+    client->log_level = o.log_level;
+    client->follow_ensemble = o.follow_ensemble;
     client->on_state_ctx = o.ctx;
     client->sock = client->epoll_fd = client->wake_fd = client->timer_fd = -1;
     list_init(&client->listeners);

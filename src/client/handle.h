@@ -36,10 +36,17 @@ struct conclave_client {
     pid_t pid;              /* constant: the process that may use the client */
     atomic_int refs;
 
+    conclave_log_fn on_log;            /* constant */
+    enum conclave_log_level log_level; /* constant */
+    size_t log_waiting;                /* lines that were posted */
+    uint64_t log_dropped;              /* lines since the last one that was posted */
+
     struct core core;
     struct hosts hosts;
-    char *chroot;                      /* constant */
-    struct conclave_acl *acl;          /* constant: for creates without an ACL, or NULL */
+    bool follow_ensemble;     /* constant */
+    bool reading_ensemble;    /* the ensemble's configuration was asked for, or is watched */
+    char *chroot;             /* constant */
+    struct conclave_acl *acl; /* constant: for creates without an ACL, or NULL */
     struct lookup *lookups[HOSTS_MAX]; /* by index in hosts */
     struct timers timers;              /* struct client_timer */
     struct list listeners;             /* struct client_listener */
@@ -68,14 +75,16 @@ struct conclave_client {
     int64_t connect_by_ns; /* end of the attempt to connect */
     int64_t attached_ns;   /* when this link got its session, 0: not yet */
 
-    struct tls_context *tls_context; /* NULL: without TLS */
-    struct tls *tls;                 /* TLS of sock, once it is connected */
-    char *tls_name;                  /* name in servers' certificates; NULL: names of the list */
+    struct tls_context *tls_context;  /* NULL: without TLS */
+    struct link_tls_files *tls_files; /* its files, to be read again; or NULL */
+    struct tls *tls;                  /* TLS of sock, once it is connected */
+    char *tls_name;                   /* name in servers' certificates; NULL: names of the list */
     bool tls_verify_host;
-    bool tls_own_cert;                /* there is a certificate to present */
-    struct cyrus_settings *sasl;      /* NULL: without SASL */
-    struct link_login *login;         /* login on sock, from its begin; or NULL */
-    const struct server_host *trying; /* the server of sock */
+    bool tls_own_cert;                   /* there is a certificate to present */
+    struct cyrus_settings *sasl;         /* NULL: without SASL */
+    struct link_login *login;            /* login on sock, from its begin; or NULL */
+    char trying_name[HOST_NAME_LEN + 1]; /* the server of sock, which may have left the list */
+    uint16_t trying_port;
 
     bool closed;         /* CLOSED was posted, the last of all */
     bool finish_by_loop; /* closed inside a callback: the loop frees the client */
@@ -106,6 +115,9 @@ void loop_connected(struct conclave_client *client, int64_t now_ns);
 /* As core_events.login. */
 int loop_login(struct conclave_client *client, struct slice challenge) CONCLAVE_MUST_USE;
 
+/* The servers of hosts are about to be replaced: gives up what belongs to the old ones. */
+void loop_forget_servers(struct conclave_client *client);
+
 /* When the loop wants to be called, INT64_MAX: never. */
 int64_t loop_deadline_ns(const struct conclave_client *client);
 
@@ -114,6 +126,25 @@ void loop_wake(struct conclave_client *client);
 
 /* The I/O thread. */
 void *loop_main(void *client);
+
+/* client_log.c --- with the lock held */
+
+/* Posts a line for the program: fields are pairs of key and value, then NULL. */
+void client_log_fields(struct conclave_client *client, enum conclave_log_level level,
+                       const char *message, const char *const *fields);
+#define client_log(client, level, message, ...)                                                    \
+    client_log_fields(client, level, message, (const char *const[]){__VA_ARGS__, NULL})
+
+/* Posts the line for a new state. */
+void client_log_state(struct conclave_client *client, enum conclave_state state);
+
+/* client_servers.c --- with the lock held */
+
+/* As conclave_client_set_servers. */
+int client_set_servers(struct conclave_client *client, const char *servers) CONCLAVE_MUST_USE;
+
+/* A session was attached: reads and watches the ensemble's configuration, if it is to be followed. */
+void client_follow_ensemble(struct conclave_client *client);
 
 /* handle.c */
 
@@ -139,6 +170,7 @@ int handle_dispatch(struct conclave_client *client);
 enum submit_kind {
     SUBMIT_PUBLIC,   /* the program, through the client's dispatcher */
     SUBMIT_INTERNAL, /* a recipe, on the loop */
+    SUBMIT_BEYOND,   /* as INTERNAL; the path may begin with "//": beyond the chroot */
     SUBMIT_CALL, /* the answer on the loop, for a waiting thread; the watch through the dispatcher */
 };
 

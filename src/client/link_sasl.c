@@ -124,8 +124,9 @@ static int open_settings(struct conclave_client *client, const struct conclave_s
     return rc;
 }
 
-int link_sasl_open(struct conclave_client *client, const struct conclave_sasl_options *o)
+int link_sasl_open(struct conclave_client *client, const struct conclave_client_options *options)
 {
+    const struct conclave_sasl_options *o = options->sasl;
     /* As with the client's options: an older program passes a shorter struct. */
     struct conclave_sasl_options mine = {0};
     size_t least = offsetof(struct conclave_sasl_options, mechanism);
@@ -133,9 +134,17 @@ int link_sasl_open(struct conclave_client *client, const struct conclave_sasl_op
         return 0;
     }
     if (o->size < least || o->size > sizeof mine) {
+        if (options->error != NULL && options->error_len > 0) {
+            snprintf(options->error, options->error_len,
+                     "sasl: begin with CONCLAVE_SASL_OPTIONS_INIT");
+        }
         return CONCLAVE_EINVAL;
     }
     memcpy(&mine, o, o->size);
+    if (mine.error == NULL) {
+        mine.error = options->error;
+        mine.error_len = options->error_len;
+    }
     return open_settings(client, &mine);
 }
 

@@ -11,10 +11,10 @@
 
 #include "client/handle.h"
 
-/* Reads o (NULL: no SASL). 0, CONCLAVE_EINVAL (malformed options), CONCLAVE_ESASL (not usable;
- * o->error is filled) or CONCLAVE_ENOMEM. */
+/* Reads options->sasl (NULL: no SASL). 0, CONCLAVE_EINVAL (malformed options), CONCLAVE_ESASL (not usable;
+ * its error is filled, or options->error if there is none) or CONCLAVE_ENOMEM. */
 int link_sasl_open(struct conclave_client *client,
-                   const struct conclave_sasl_options *o) CONCLAVE_MUST_USE;
+                   const struct conclave_client_options *options) CONCLAVE_MUST_USE;
 void link_sasl_close(struct conclave_client *client);
 
 /* Requests a token that answers `challenge`. A null challenge begins an exchange with `host`, which link_sasl_end ends.

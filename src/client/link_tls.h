@@ -7,13 +7,14 @@
 
 #include "client/handle.h"
 
-/* Reads the files of o (NULL: no TLS). 0, CONCLAVE_EINVAL (malformed options), CONCLAVE_ETLS (the
- * files are not usable; o->error is filled) or CONCLAVE_ENOMEM. */
+/* Reads the files of options->tls (NULL: no TLS). 0, CONCLAVE_EINVAL (malformed options), CONCLAVE_ETLS (the
+ * files are not usable; its error is filled, or options->error if there is none) or CONCLAVE_ENOMEM. */
 int link_tls_open(struct conclave_client *client,
-                  const struct conclave_tls_options *o) CONCLAVE_MUST_USE;
+                  const struct conclave_client_options *options) CONCLAVE_MUST_USE;
 void link_tls_close(struct conclave_client *client);
 
-/* The socket is connected to `host`, a name of the server list: makes the hello. 0 or CONCLAVE_ENOMEM. */
+/* The socket is connected to `host`, a name of the server list: makes the hello, with files
+ * that are read again if they have changed. 0 or CONCLAVE_ENOMEM. */
 int link_tls_begin(struct conclave_client *client, const char *host) CONCLAVE_MUST_USE;
 
 /* The socket is gone. */

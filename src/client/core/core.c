@@ -9,6 +9,7 @@
 /* The time on a server without a quorum before the client tries another one. */
 #define LOOK_MIN_NS INT64_C(1000000000)
 #define LOOK_MAX_NS INT64_C(60000000000) /* the longest such time after repeated failures */
+#define LEAVE_NS INT64_C(1000000000)     /* for answers, before a link is given up */
 
 enum {
     FAREWELL_MS = 1000,    /* for an abandoned session's closeSession */
@@ -87,6 +88,7 @@ static void link_reset(struct core *c)
     c->rearming = 0;
     c->resuming = false;
     c->login_xid = 0;
+    c->leave_by_ns = 0;
     c->read_only = false;
 }
 
@@ -114,6 +116,7 @@ void core_end(struct core *c, enum conclave_state state, int error)
     core_answer_all(c, &c->refused, 0);
     core_answer_all(c, &c->inflight, error);
     core_answer_all(c, &c->queued, error);
+    core_answer_all(c, &c->pausing, error);
     core_lose_watches(c);
 }
 
@@ -136,6 +139,7 @@ void core_lose_session(struct core *c)
     }
     c->had_session = true;
     core_set_state(c, CONCLAVE_STATE_LOST);
+    core_retry_lose_session(c);
     core_answer_all(c, &c->queued, CONCLAVE_SESSION_EXPIRED);
     core_lose_watches(c);
 }
@@ -165,6 +169,7 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
         .passwd = slice_make(c->passwd, sizeof c->passwd),
     };
     core_enter_link(c, LINK_HANDSHAKE);
+    c->now_ns = now_ns;
     c->link_error = 0;
     c->link_problem = NULL;
     c->link_deadline_ns = now_ns + timeout_ms * 1000000;
@@ -188,6 +193,7 @@ void core_link_down(struct core *c, int64_t now_ns, int error)
                           : error == CONCLAVE_ETIMEDOUT   ? "the login by SASL timed out"
                                                           : NULL;
     }
+    c->now_ns = now_ns;
     link_reset(c);
     c->link_error = error;
     c->refusals = refused ? c->refusals + 1 : c->refusals;
@@ -460,7 +466,7 @@ void core_received(struct core *c, size_t len, int64_t now_ns)
     }
     assert(len <= c->in.cap - c->in.len);
     c->in.len += len;
-    c->recv_ns = now_ns;
+    c->recv_ns = c->now_ns = now_ns;
     struct slice in = buf_slice(&c->in);
     int rc = take_input(c, &in, now_ns);
     if (rc == 0 && c->link == LINK_UP) {
@@ -543,9 +549,24 @@ static bool link_has_deadline(const struct core *c)
     return c->link != LINK_NONE && c->link != LINK_UP;
 }
 
+/* When a link that is to be given up may go. */
+static int64_t leave_ns(const struct core *c)
+{
+    return c->link == LINK_UP && list_empty(&c->inflight) ? 0 : c->leave_by_ns;
+}
+
+void core_leave(struct core *c, int64_t now_ns)
+{
+    if (c->link != LINK_NONE && !c->closing) {
+        c->leave_by_ns = now_ns + LEAVE_NS;
+    }
+}
+
 static void tick_link(struct core *c, int64_t now_ns)
 {
-    if (link_has_deadline(c)) {
+    if (c->leave_by_ns != 0 && now_ns >= leave_ns(c)) {
+        core_link_down(c, now_ns, 0);
+    } else if (link_has_deadline(c)) {
         if (now_ns >= c->link_deadline_ns) {
             core_link_down(c, now_ns, CONCLAVE_ETIMEDOUT);
         }
@@ -562,8 +583,13 @@ static void tick_link(struct core *c, int64_t now_ns)
 
 void core_tick(struct core *c, int64_t now_ns)
 {
+    c->now_ns = now_ns;
     core_answer_all(c, &c->refused, 0);
     core_expire_requests(c, now_ns);
+    int queued = core_retry_queue(c, now_ns);
+    if (queued != 0) {
+        core_link_down(c, now_ns, queued);
+    }
     if (c->state == CONCLAVE_STATE_CLOSED) {
         return;
     }
@@ -592,7 +618,14 @@ int64_t core_deadline_ns(const struct core *c)
         return 0;
     }
     int64_t at = lost_deadline_ns(c);
+    if (c->leave_by_ns != 0) {
+        at = min_i64(at, leave_ns(c));
+    }
     struct timer *t = timers_first(&c->timeouts);
+    if (t != NULL) {
+        at = min_i64(at, t->at_ns);
+    }
+    t = timers_first(&c->pauses);
     if (t != NULL) {
         at = min_i64(at, t->at_ns);
     }
@@ -624,6 +657,7 @@ int core_init(struct core *c, const struct core_options *options, const struct c
         .state = CONCLAVE_STATE_CONNECTING,
         .session_id = options->session_id,
         .next_xid = 1,
+        .prng = {options->seed},
     };
     memcpy(c->passwd, options->passwd, sizeof c->passwd);
     buf_init(&c->in, 0);
@@ -631,6 +665,7 @@ int core_init(struct core *c, const struct core_options *options, const struct c
     list_init(&c->queued);
     list_init(&c->inflight);
     list_init(&c->refused);
+    list_init(&c->pausing);
     list_init(&c->auths);
     list_init(&c->firing);
     list_init(&c->telling);
@@ -640,6 +675,7 @@ int core_init(struct core *c, const struct core_options *options, const struct c
 void core_finish(struct core *c)
 {
     assert(list_empty(&c->queued) && list_empty(&c->inflight) && list_empty(&c->refused));
+    assert(list_empty(&c->pausing) && timers_first(&c->pauses) == NULL);
     assert(c->pending == 0 && timers_first(&c->timeouts) == NULL);
     assert(list_empty(&c->firing) && list_empty(&c->telling));
     buf_finish(&c->in);
@@ -663,6 +699,7 @@ void core_close(struct core *c, int64_t now_ns, int64_t timeout_ms)
     c->close_deadline_ns = forever ? INT64_MAX : now_ns + timeout_ms * 1000000;
     core_answer_all(c, &c->refused, 0);
     core_answer_all(c, &c->queued, CONCLAVE_ECLOSED);
+    core_answer_all(c, &c->pausing, CONCLAVE_ECLOSED);
     if (c->link == LINK_UP && core_send_close(c, now_ns) != 0) {
         core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
     }

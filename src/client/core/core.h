@@ -13,7 +13,7 @@
  *             CONNECTING, LOST --a server without a quorum--> READ_ONLY --link lost--> CONNECTING
  *
  * Promises: every request is answered once. With options.exactly_once, and a server that grants it, a lost link is no
- * answer while the session lives. After LOST that session is never used again. LOST is reported when the server may
+ * answer while the session lives. A request with a retry policy may be sent several times, as conclave/retry.h says. After LOST that session is never used again. LOST is reported when the server may
  * have expired the session, counted from the sending of the last answered request, with or without a link. The client
  * never believes a server without a quorum about a session: READ_ONLY has no session, requests of recipes wait, and the
  * link is given up again and again to look for a quorum.
@@ -30,6 +30,7 @@
 #define CLIENT_CORE_CORE_H
 
 #include "base/buf.h"
+#include "base/random.h"
 #include "client/core/request.h"
 #include "client/core/timers.h"
 #include "client/core/watches.h"
@@ -79,8 +80,10 @@ struct core_options {
     size_t max_pending; /* requests without an answer, 0: unlimited */
     bool read_only;     /* without a session, a server without a quorum is accepted */
     bool exactly_once;  /* ask servers to remember the answers to writes: see core_once.c */
-    const struct conclave_acl *acl; /* for creates without an ACL; must outlive the core */
-    size_t acl_count;               /* 0: open */
+    const struct conclave_acl *acl;      /* for creates without an ACL; must outlive the core */
+    size_t acl_count;                    /* 0: open */
+    struct conclave_retry_options retry; /* for the program's requests without their own */
+    uint64_t seed;                       /* for the random part of pauses */
 };
 
 /* The kind of a SASL token. */
@@ -140,6 +143,7 @@ struct core {
     bool read_only;    /* the link is to a server without a quorum */
     bool had_session;  /* CONNECTED or LOST was reported */
     int64_t look_ns;   /* read_only: when the link is given up to look for a quorum */
+    int64_t leave_by_ns;      /* the link is given up by then; 0: it is kept */
     int64_t look_wait_ns;     /* the same time for the next such link; 0: the first */
     const char *link_problem; /* details that link_error does not contain, static; or NULL */
 
@@ -150,7 +154,11 @@ struct core {
     struct list queued;   /* requests waiting for a link */
     struct list inflight; /* requests on the link, in order */
     struct list refused;  /* requests to be answered at the next core_tick, reply.error set */
-    size_t pending;       /* the program's requests in these three lists */
+    struct list pausing;  /* requests that are queued again when their timer `again` fires */
+    struct timers pauses; /* these timers */
+    struct prng prng;     /* for their random part */
+    int64_t now_ns;       /* of the newest call */
+    size_t pending;       /* the program's requests in these four lists */
     struct core_once once;
     struct list auths;      /* struct auth */
     struct timers timeouts; /* of requests */
@@ -211,6 +219,9 @@ int core_add_auth(struct core *c, const char *scheme, struct slice auth) CONCLAV
  * NULL: no such watch. */
 struct client_watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn,
                                        void *ctx, bool internal);
+
+/* Gives up the link for another server: as soon as no request is in flight, at the latest a second from now. */
+void core_leave(struct core *c, int64_t now_ns);
 
 /* Ends the session: as conclave_client_close. Becomes CLOSED now or later (core_tick,
  * core_received, core_link_down). */

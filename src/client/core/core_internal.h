@@ -18,10 +18,10 @@ void core_enter_link(struct core *c, enum core_link link);
 /* core.c: reports a state, if it is new. */
 void core_set_state(struct core *c, enum conclave_state state);
 
-/* Whether a request may be sent to the link's server. Requests of recipes (not counted) need a session. */
+/* Whether a request may be sent to the link's server: not if the link is about to be given up. Requests of recipes (not counted) need a session. */
 static inline bool core_may_send(const struct core *c, const struct client_request *r)
 {
-    return !c->read_only || r->counted;
+    return (!c->read_only || r->counted) && c->leave_by_ns == 0;
 }
 
 /* core.c: the session is gone; answers everything that waited for it. */
@@ -76,6 +76,22 @@ void core_requeue(struct core *c, struct client_request *r);
 
 /* core_request.c: removes r from the queue and answers it. */
 void core_refuse_queued(struct core *c, struct client_request *r, int error);
+
+/* core_retry.c: whether r, which failed with this error, is to be repeated. */
+bool core_retry_wants(const struct core *c, const struct client_request *r, int error);
+
+/* core_retry.c: r, which is in no list and was not answered, is queued again after a pause. */
+void core_retry_pause(struct core *c, struct client_request *r, int error);
+
+/* core_retry.c: queues the requests whose pause is over. 0 or CONCLAVE_ENOMEM. */
+int core_retry_queue(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
+
+/* core_retry.c: the session is gone: answers the pausing requests that belong to it. */
+void core_retry_lose_session(struct core *c);
+
+/* core_request.c: puts r, or takes it, from one of the core's lists; counts the program's. */
+void core_request_enter(struct core *c, const struct client_request *r);
+void core_request_leave(struct core *c, const struct client_request *r);
 
 /* core_once.c: the most bytes that the answer to op may have. */
 size_t core_once_answer_max(const struct core *c, const struct conclave_op *op);

@@ -26,13 +26,19 @@ static struct client_request *first_of(const struct list *requests)
 
 void core_answer(struct core *c, struct client_request *r, int error)
 {
+    if (!r->answered && core_retry_wants(c, r, error)) {
+        core_retry_pause(c, r, error);
+        return;
+    }
     timers_remove(&c->timeouts, &r->timer);
+    timers_remove(&c->pauses, &r->again);
     if (r->answered) {
         request_unref(r);
         return;
     }
+    bool known = error == 0 || error == CONCLAVE_OPERATION_TIMEOUT || error == CONCLAVE_ECLOSED;
     r->answered = true;
-    r->reply.error = error;
+    r->reply.error = r->unsure && !known ? CONCLAVE_CONNECTION_LOSS : error;
     c->events->reply(c->ctx, r);
 }
 
@@ -43,12 +49,12 @@ static size_t request_weight(const struct client_request *r)
 }
 
 /* r was added to one of the core's lists, or removed from all. */
-static void request_enter(struct core *c, const struct client_request *r)
+void core_request_enter(struct core *c, const struct client_request *r)
 {
     c->pending += request_weight(r);
 }
 
-static void request_leave(struct core *c, const struct client_request *r)
+void core_request_leave(struct core *c, const struct client_request *r)
 {
     assert(c->pending >= request_weight(r));
     c->pending -= request_weight(r);
@@ -64,7 +70,7 @@ void core_answer_all(struct core *c, struct list *requests, int error)
     do {
         link = list_pop_front(requests);
         struct client_request *r = CONTAINER_OF(link, struct client_request, link);
-        request_leave(c, r);
+        core_request_leave(c, r);
         core_answer(c, r, error != 0 ? error : r->reply.error);
     } while (link != last);
 }
@@ -73,18 +79,18 @@ void core_requeue(struct core *c, struct client_request *r)
 {
     assert(r->xid != 0 && r->frame != NULL && !r->answered);
     list_remove(&r->link);
-    request_leave(c, r);
+    core_request_leave(c, r);
     r->syncing = r->sync_xid != 0; /* its sync must be sent again, too */
     r->xid = 0;
     list_push_front(&c->queued, &r->link);
-    request_enter(c, r);
+    core_request_enter(c, r);
 }
 
 void core_refuse_queued(struct core *c, struct client_request *r, int error)
 {
     assert(r->xid == 0 && !r->answered);
     list_remove(&r->link);
-    request_leave(c, r);
+    core_request_leave(c, r);
     core_answer(c, r, error);
 }
 
@@ -114,7 +120,8 @@ static int request_send(struct core *c, struct client_request *r, int64_t now_ns
     buf_append(&c->out, r->frame, r->frame_len);
     core_once_sent(c, r, start);
     list_push_back(&c->inflight, &r->link);
-    if (!c->once.granted && (r->opcode != WIRE_CREATE2 || c->create2_known)) {
+    bool final = r->opcode != WIRE_CREATE2 || c->create2_known;
+    if (!c->once.granted && final && r->retry.max_repeats == 0) {
         free(r->frame);
         r->frame = NULL;
     }
@@ -227,21 +234,26 @@ int core_submit(struct core *c, const struct conclave_op *op, struct client_requ
         c->pending + request_weight(r) > c->options.max_pending) {
         return CONCLAVE_ETOOMANY;
     }
+    if (r->counted && op->retry == NULL) {
+        r->retry = c->options.retry;
+    }
+    c->now_ns = now_ns;
     if (c->final_error != 0) {
         r->reply.error = c->final_error;
         list_push_back(&c->refused, &r->link);
-        request_enter(c, r);
+        core_request_enter(c, r);
         return 0;
     }
     r->opcode = request_opcode(op, !c->create2_missing);
     r->answer_max = c->options.exactly_once ? core_once_answer_max(c, op) : 0;
     bool framed = c->link != LINK_UP || !list_empty(&c->queued) || !core_may_send(c, r) ||
-                  c->once.granted || (r->opcode == WIRE_CREATE2 && !c->create2_known);
+                  c->once.granted || r->retry.max_repeats > 0 ||
+                  (r->opcode == WIRE_CREATE2 && !c->create2_known);
     int rc = framed ? submit_framed(c, op, r, now_ns) : submit_direct(c, op, r, now_ns);
     if (rc != 0) {
         return rc;
     }
-    request_enter(c, r);
+    core_request_enter(c, r);
     int64_t ms = r->timeout_ms != 0 ? r->timeout_ms : c->options.request_timeout_ms;
     if (ms >= 0 && ms < INT64_MAX / 2000000 && now_ns < INT64_MAX / 2) {
         timers_add(&c->timeouts, &r->timer, now_ns + ms * 1000000);
@@ -330,7 +342,7 @@ static int fall_back_to_create(struct core *c, struct client_request *r)
     } else {
         r->xid = 0;
         list_push_front(&c->queued, &r->link);
-        request_enter(c, r);
+        core_request_enter(c, r);
     }
     return CONCLAVE_EUNSUPPORTED;
 }
@@ -340,10 +352,12 @@ static int fall_back_to_create(struct core *c, struct client_request *r)
 static void take_sync(struct core *c, struct client_request *r,
                       const struct wire_reply_header *header)
 {
-    request_leave(c, r);
+    core_request_leave(c, r);
     r->syncing = false;
-    request_enter(c, r);
-    if (header->err != 0 && !r->answered) {
+    core_request_enter(c, r);
+    if (header->err != 0 && !r->answered && core_retry_wants(c, r, header->err)) {
+        r->sync_error = header->err; /* repeated when the read's own answer has come */
+    } else if (header->err != 0 && !r->answered) {
         r->reply.zxid = header->zxid;
         atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
         core_answer(c, r, header->err);
@@ -363,7 +377,7 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         return 0;
     }
     list_remove(&r->link);
-    request_leave(c, r);
+    core_request_leave(c, r);
     core_once_answered(c, r);
     if (r->opcode == WIRE_CLOSE_SESSION) {
         request_unref(r);
@@ -384,7 +398,7 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
     if (!r->answered) {
         r->reply.zxid = header->zxid; /* otherwise the program owns it by now */
     }
-    int error = header->err;
+    int error = r->sync_error != 0 ? r->sync_error : header->err;
     int rc = 0;
     if (!r->answered && error == 0) {
         rc = oversized ? CONCLAVE_ETOOBIG : request_decode(r, body, c->options.chroot);

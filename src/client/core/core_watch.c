@@ -3,7 +3,10 @@
 
 #include "client/core/path.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+enum { BEYOND_MAX = 64 };
 
 static void tell_firing(struct core *c)
 {
@@ -29,15 +32,25 @@ int core_take_event(struct core *c, struct slice body)
         return CONCLAVE_EPROTO;
     }
     struct slice path;
+    char beyond[BEYOND_MAX];
+    bool inside = true;
     bool known =
         event.type >= WIRE_EVENT_NODE_CREATED && event.type <= WIRE_EVENT_NODE_CHILDREN_CHANGED;
-    /* A path outside the chroot belongs to none of our watches, and neither do other types. */
-    if (!known || !path_strip(c->options.chroot, event.path, &path)) {
-        return 0;
+    if (!known) {
+        return 0; /* no watch has such an event */
+    }
+    if (!path_strip(c->options.chroot, event.path, &path)) {
+        if (event.path.len + 2 > sizeof beyond) {
+            return 0; /* outside the chroot, where only short paths are watched */
+        }
+        inside = false;
+        int len = snprintf(beyond, sizeof beyond, "/%.*s", (int)event.path.len, event.path.data);
+        path = slice_make(beyond, (size_t)len);
     }
     enum conclave_event_type type = (enum conclave_event_type)event.type;
     watches_fire(&c->watches, type, path, &c->firing);
-    int rc = watches_notify(&c->watches, type, path, &c->telling);
+    /* Persistent watches are all inside: a recursive one on "/" must not see what is beyond. */
+    int rc = inside ? watches_notify(&c->watches, type, path, &c->telling) : 0;
     tell_firing(c);
     tell_events(c);
     /* Out of memory, the link ends, so that the program learns that it may have missed something. */

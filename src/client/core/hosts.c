@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     BACKOFF_MIN_MS = 50,
@@ -122,6 +123,7 @@ static int parse_list(struct hosts *h, struct slice text)
         count += text.data[i] == ',';
     }
     if (count > HOSTS_MAX) {
+        h->bad = text;
         return CONCLAVE_EINVAL;
     }
     h->list = calloc(count, sizeof *h->list);
@@ -131,7 +133,8 @@ static int parse_list(struct hosts *h, struct slice text)
     while (h->count < count) {
         const uint8_t *comma = text.len > 0 ? memchr(text.data, ',', text.len) : NULL;
         size_t len = comma != NULL ? (size_t)(comma - text.data) : text.len;
-        if (!parse_host(trim(slice_make(text.data, len)), &h->list[h->count])) {
+        h->bad = trim(slice_make(text.data, len));
+        if (!parse_host(h->bad, &h->list[h->count])) {
             return CONCLAVE_EINVAL;
         }
         h->count++;
@@ -152,10 +155,11 @@ static void shuffle(struct hosts *h)
 
 int hosts_parse_in_order(struct hosts *h, const char *text, char **ret_chroot)
 {
-    *h = (struct hosts){.pause_max_ms = BACKOFF_MAX_MS};
+    *h = (struct hosts){.pause_min_ms = BACKOFF_MIN_MS, .pause_max_ms = BACKOFF_MAX_MS};
     const char *slash = strchr(text, '/');
     const char *chroot = slash != NULL && slash[1] != '\0' ? slash : "";
     if (chroot[0] != '\0' && !path_is_valid(chroot, false)) {
+        h->bad = slice_str(chroot);
         return CONCLAVE_EINVAL;
     }
     int rc = parse_list(h, slice_make(text, slash != NULL ? (size_t)(slash - text) : strlen(text)));
@@ -196,11 +200,86 @@ void hosts_finish(struct hosts *h)
     h->count = 0;
 }
 
+struct server_host *hosts_find(const struct hosts *h, const char *name, uint16_t port)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        if (h->list[i].port == port && strcasecmp(h->list[i].name, name) == 0) {
+            return &h->list[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether a client of one of `before` servers leaves it for a list of `after`, `kept` of which it knew; listed: its own
+ * server is one of them. *ret_added: it goes to one that was added. Every client that gets the list draws for itself, and
+ * then all servers have the same number of clients, if they had so before. */
+static bool draw_move(struct prng *prng, size_t before, size_t after, size_t kept, bool listed,
+                      bool *ret_added)
+{
+    uint64_t draw = prng_next(prng);
+    *ret_added = true;
+    if (listed) {
+        return after > before && draw % after < after - before;
+    }
+    assert(before > kept);
+    if (after < before) {
+        /* The kept servers need (before - after) / (after * before) more each, the removed ones give (before - kept) /
+         * before. */
+        *ret_added = draw % (after * (before - kept)) >= kept * (before - after);
+    }
+    return true;
+}
+
+/* Moves the entries that were added (or those that were not) to the front. */
+static void put_first(struct hosts *h, const struct hosts *old, bool added)
+{
+    size_t front = 0;
+    for (size_t i = 0; i < h->count; i++) {
+        bool is_added = hosts_find(old, h->list[i].name, h->list[i].port) == NULL;
+        if (is_added == added) {
+            struct server_host t = h->list[front];
+            h->list[front++] = h->list[i];
+            h->list[i] = t;
+        }
+    }
+}
+
+bool hosts_replace(struct hosts *h, struct hosts *next, const char *name, uint16_t port)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < next->count; i++) {
+        kept += hosts_find(h, next->list[i].name, next->list[i].port) != NULL;
+    }
+    next->prng = h->prng;
+    shuffle(next);
+    bool move = false;
+    /* A server that was not in the old list either, after several changes, has no share to give. */
+    bool known = name != NULL && hosts_find(h, name, port) != NULL;
+    bool listed = name != NULL && hosts_find(next, name, port) != NULL;
+    if (known) {
+        bool added;
+        move = draw_move(&next->prng, h->count, next->count, kept, listed, &added);
+        if (move) {
+            put_first(next, h, added);
+        }
+    }
+    h->prng = next->prng;
+    free(h->list);
+    h->list = next->list;
+    h->count = next->count;
+    h->cursor = 0;
+    h->failures = 0;
+    h->not_before_ns = 0;
+    next->list = NULL;
+    next->count = 0;
+    return name != NULL && (move || !listed);
+}
+
 static int64_t backoff_ns(struct hosts *h)
 {
     unsigned doublings = h->failures > 0 ? h->failures - 1 : 0;
-    int64_t half = backoff_longest(BACKOFF_MIN_MS, h->pause_max_ms, doublings) * 1000000 / 2;
-    return half + (int64_t)(prng_next(&h->prng) % (uint64_t)half);
+    int64_t pause_ms = backoff_longest(h->pause_min_ms, h->pause_max_ms, doublings);
+    return backoff_jitter_from(pause_ms * 1000000, prng_next(&h->prng));
 }
 
 static void host_enter(struct server_host *host, enum host_state state)
@@ -319,6 +398,9 @@ void hosts_lost(struct hosts *h, int64_t now_ns, int64_t lived_ns)
 
 int64_t hosts_connect_timeout_ms(const struct hosts *h, int64_t session_timeout_ms)
 {
+    if (h->connect_ms != 0) {
+        return h->connect_ms;
+    }
     int64_t ms = session_timeout_ms / (int64_t)h->count;
     return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : ms;
 }

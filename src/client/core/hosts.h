@@ -11,6 +11,7 @@
 #define CLIENT_CORE_HOSTS_H
 
 #include "base/random.h"
+#include "base/slice.h"
 
 #include <conclave/error.h>
 
@@ -56,7 +57,10 @@ struct hosts {
     size_t cursor;         /* where the search for the next host begins */
     unsigned failures;     /* consecutive rounds without success */
     int64_t not_before_ns; /* pause until then; 0: no pause */
+    int64_t pause_min_ms;
     int64_t pause_max_ms;
+    int64_t connect_ms; /* of one attempt; 0: see hosts_connect_timeout_ms */
+    struct slice bad;   /* after CONCLAVE_EINVAL: the part of the text that is malformed */
     struct prng prng;
 };
 
@@ -69,6 +73,14 @@ int hosts_parse_in_order(struct hosts *h, const char *text, char **ret_chroot) C
 /* Limits the pauses to suit this timeout; the default limit is 1 s. */
 void hosts_for_session(struct hosts *h, int64_t session_timeout_ms);
 void hosts_finish(struct hosts *h);
+
+/* The entry for this server, or NULL. */
+struct server_host *hosts_find(const struct hosts *h, const char *name, uint16_t port);
+
+/* Replaces the list by that of `next`, which is empty afterwards, and keeps the settings. name: of the server that a
+ * client uses now (NULL: none). True: the client should leave it, and the servers to try first are the first ones of
+ * the list (see conclave_client_set_servers). */
+bool hosts_replace(struct hosts *h, struct hosts *next, const char *name, uint16_t port);
 
 enum hosts_step {
     HOSTS_CONNECT, /* try *ret_address of *ret_host */

@@ -63,6 +63,9 @@ bool path_is_valid(const char *path, bool sequential)
 
 size_t path_full_len(struct slice chroot, const char *path)
 {
+    if (path_is_beyond(path)) {
+        return strlen(path) - 1;
+    }
     bool root = path[0] == '/' && path[1] == '\0' && chroot.len > 0;
     return chroot.len + (root ? 0 : strlen(path));
 }
@@ -71,6 +74,10 @@ void path_write(struct buf *b, struct slice chroot, const char *path)
 {
     size_t len = path_full_len(chroot, path);
     wire_write_i32(b, (int32_t)len);
+    if (path_is_beyond(path)) {
+        buf_append(b, path + 1, len);
+        return;
+    }
     buf_append_slice(b, chroot);
     buf_append(b, path, len - chroot.len);
 }

@@ -72,10 +72,24 @@ static bool is_tree_read(enum conclave_op_type type)
            type == CONCLAVE_OP_GET_EPHEMERALS || type == CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER;
 }
 
+bool retry_is_valid(const struct conclave_retry_options *retry)
+{
+    return retry->size >= sizeof *retry && retry->pause_min_ms >= 0 &&
+           retry->pause_min_ms <= retry->pause_max_ms && retry->pause_max_ms <= INT64_MAX / 4000000;
+}
+
+bool request_only_reads(const struct client_request *r)
+{
+    return is_tree_read(r->type) || r->type == CONCLAVE_OP_SYNC ||
+           r->type == CONCLAVE_OP_WHO_AM_I || r->type == CONCLAVE_OP_CHECK_WATCHES ||
+           r->type == CONCLAVE_OP_ADD_WATCH;
+}
+
 int op_check(const struct conclave_op *op)
 {
     if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER || !watch_is_valid(op) ||
-        (op->linearizable && !is_tree_read(op->type))) {
+        (op->linearizable && !is_tree_read(op->type)) ||
+        (op->retry != NULL && !retry_is_valid(op->retry))) {
         return CONCLAVE_EINVAL;
     }
     bool valid = false;
@@ -109,6 +123,10 @@ int request_create(const struct conclave_op *op, struct client_request **ret)
     r->timeout_ms = op->timeout_ms;
     r->parts_count = (uint32_t)op->parts_count;
     r->syncing = op->linearizable;
+    r->conditional = op->type == CONCLAVE_OP_SET && op->version >= 0;
+    if (op->retry != NULL) {
+        r->retry = *op->retry;
+    }
     if (op->watch != NULL) {
         r->watch = watch_create(op->path, op->watch, op->watch_ctx);
         if (r->watch == NULL) {

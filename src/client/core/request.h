@@ -40,12 +40,25 @@ struct client_request {
     int32_t xid;
     int32_t sync_xid; /* xid of the sync directly before it on the link */
     enum conclave_op_type type;
-    bool internal; /* fn is called on the loop, under the lock */
-    bool counted;  /* counts against core_options.max_pending */
-    bool syncing;  /* its sync is not answered yet, so it counts twice */
+    /* how it is repeated; max_repeats 0: not */
+    struct conclave_retry_options retry;
+    struct timer again; /* the end of the pause before it is repeated */
+    uint32_t repeats;   /* repetitions so far */
+    int32_t sync_error; /* of the sync before it, which was answered first; repeats it */
+    bool conditional;   /* SET of an expected version */
+    bool unsure;        /* a try of this SET, before the last one, may have been carried out */
+    bool internal;      /* fn is called on the loop, under the lock */
+    bool counted;       /* counts against core_options.max_pending */
+    bool syncing;       /* its sync is not answered yet, so it counts twice */
     /* its reply was delivered (timeout), but the server's answer is still to come */
     bool answered;
 };
+
+/* Whether a policy makes sense. */
+bool retry_is_valid(const struct conclave_retry_options *retry);
+
+/* Whether r changes nothing in the tree, so that it may be carried out any number of times. */
+bool request_only_reads(const struct client_request *r);
 
 /* Whether op may be sent: 0 or CONCLAVE_EINVAL. */
 int op_check(const struct conclave_op *op) CONCLAVE_MUST_USE;

@@ -201,6 +201,48 @@ static void test_pauses_suit_the_session(void **state)
     }
 }
 
+/* Clients of one list get another: how many of 12000 use each server then, if all had the same number before. */
+static void count_clients(const char *before, const char *after, unsigned counts[4])
+{
+    enum { CLIENTS = 12000 };
+    memset(counts, 0, 4 * sizeof *counts);
+    for (uint64_t n = 0; n < CLIENTS; n++) {
+        struct hosts h;
+        struct hosts next;
+        char *chroot;
+        assert_int_equal(hosts_parse(&h, before, n * 7919, &chroot), 0);
+        free(chroot);
+        assert_int_equal(hosts_parse_in_order(&next, after, &chroot), 0);
+        free(chroot);
+        char own[2] = {before[n % h.count * 2], '\0'};
+        bool moves = hosts_replace(&h, &next, own, HOSTS_DEFAULT_PORT);
+        assert_true(moves || hosts_find(&h, own, HOSTS_DEFAULT_PORT) != NULL);
+        counts[(moves ? h.list[0].name[0] : own[0]) - 'a']++;
+        hosts_finish(&h);
+        hosts_finish(&next);
+    }
+}
+
+static void test_a_new_list_keeps_the_load_even(void **state)
+{
+    static const struct {
+        const char *before, *after;
+    } cases[] = {{"a,b", "a,b,c"}, {"a,b,c", "a,b"}, {"a,b,c", "a,b,d"}, {"a,b,c", "c,d"},
+                 {"a", "a,b,c,d"}, {"a,b", "c,d"},   {"a,b,c", "d"},     {"a,b", "b,c,d"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsigned counts[4];
+        unsigned share = 12000 / (unsigned)(strlen(cases[i].after) / 2 + 1);
+        count_clients(cases[i].before, cases[i].after, counts);
+        for (char name = 'a'; name <= 'd'; name++) {
+            if (strchr(cases[i].after, name) == NULL) {
+                assert_int_equal(counts[name - 'a'], 0);
+            } else {
+                assert_in_range(counts[name - 'a'], share * 9 / 10, share * 11 / 10);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_every_order_is_drawn),
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_pauses_suit_the_session),
+        cmocka_unit_test(test_a_new_list_keeps_the_load_even),
         cmocka_unit_test(test_slow_lookup),
         cmocka_unit_test(test_only_names),
         cmocka_unit_test(test_connect_timeout),
