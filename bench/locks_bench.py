@@ -37,13 +37,14 @@ JARS = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "
 
 # --- programs -----------------------------------------------------------------------------------------------------
 
-def build_locks(folder):
-    build = os.environ.get("CONCLAVE_BUILD") or os.path.join(ROOT, "build")
-    binary = os.path.join(folder, "locks")
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-I", os.path.join(ROOT, "include"), "-o", binary,
-                    os.path.join(ROOT, "bench", "locks.c"), "-L", build, "-lconclave", "-lpthread",
-                    f"-Wl,-rpath,{build}"], check=True)
-    return [binary]
+def build(folder, name):
+    """Compiles bench/NAME.c with our library; the program."""
+    builds = os.environ.get("CONCLAVE_BUILD") or os.path.join(ROOT, "build")
+    binary = os.path.join(folder, name)
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-I", os.path.join(ROOT, "include"),
+                    "-I", os.path.join(builds, "include"), "-o", binary, os.path.join(ROOT, "bench", f"{name}.c"),
+                    "-L", builds, "-lconclave", "-lpthread", f"-Wl,-rpath,{builds}"], check=True)
+    return binary
 
 
 def build_curator(folder):
@@ -157,7 +158,7 @@ class Race:
     def __init__(self, folder, servers):
         self.ours, self.apache, self.etcd = servers
         self.rows = {}
-        locks, curator = build_locks(folder), build_curator(folder)
+        locks, curator = [build(folder, "locks")], build_curator(folder)
         for server in (self.ours, self.apache):
             self.add(f"libconclave on {server.name}", [*locks, "pairs", server.host], WARM_UP_S)
             if curator:
