@@ -33,8 +33,8 @@ struct conclave_recipes;
 CONCLAVE_API int conclave_recipes_open(struct conclave_client *client,
                                        struct conclave_recipes **ret) CONCLAVE_MUST_USE;
 
-/* Destroy all handles first, the last one at the latest in its on_closed, where this function may
- * be called, too. NULL is allowed. */
+/* Destroy all handles first, the last one at the latest in its on_closed, where this function and
+ * then conclave_client_close may be called, too. NULL is allowed. */
 CONCLAVE_API void conclave_recipes_destroy(struct conclave_recipes *recipes);
 
 /* Proof of a grant: larger than all earlier tokens of the same path, as long as the ensemble keeps

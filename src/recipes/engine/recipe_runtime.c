@@ -176,6 +176,7 @@ static void run_job(struct job *job)
 {
     struct handle *h = CONTAINER_OF(job, struct handle, job);
     struct conclave_client *client = h->rt->client;
+    client_ref(client); /* the last callback may destroy the runtime and close the client */
     client_lock(client);
     h->job_posted = false;
     if (h->class->run_due(h)) {
@@ -183,6 +184,7 @@ static void run_job(struct job *job)
     }
     handle_unref(h);
     client_unlock(client);
+    client_unref(client);
 }
 
 void handle_release(struct handle *h)
