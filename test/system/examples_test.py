@@ -217,13 +217,13 @@ def uv_loop(bench):
     program.end(number=0)
 
 
-def cpp_election(bench):
-    """C++ against the same headers: two leaders in turn."""
-    first = bench.start("cpp_election", "/example/cpp", "carol")
-    first.expect(r"carol leads")
-    second = bench.start("cpp_election", "/example/cpp", "dave")
+def cpp_leader(bench):
+    """In C++: two leaders in turn; the second's token is larger."""
+    first = bench.start("cpp_leader", "/example/cpp", "carol")
+    token = int(first.expect(r"carol leads, token (\d+), step 2")[1])
+    second = bench.start("cpp_leader", "/example/cpp", "dave")
     first.end()
-    second.expect(r"dave leads")
+    assert int(second.expect(r"dave leads, token (\d+)")[1]) > token
     second.end()
 
 
@@ -508,7 +508,8 @@ def places(bench):
     versions = {name for name in found if re.fullmatch(rf"{re.escape(libraries)}/libconclave\.so(\.[0-9.]+)?", name)}
     pages = {os.path.basename(path)[:-len(".scd")] for path in glob.glob(os.path.join(ROOT, "docs", "man", "*.scd"))}
     wanted = {"bin/conclave", f"{libraries}/libconclave.a", f"{libraries}/pkgconfig/conclave.pc"} | versions
-    wanted |= {os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "include", "conclave", "*.h"))}
+    wanted |= {os.path.relpath(path, ROOT) for pattern in ("*.h", "*.hpp", os.path.join("cpp", "*.hpp"))
+               for path in glob.glob(os.path.join(ROOT, "include", "conclave", pattern))}
     wanted.add("include/conclave/version.h")
     if shutil.which("scdoc"):
         wanted |= {f"share/man/man{page[-1]}/{page}" for page in pages}
