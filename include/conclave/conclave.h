@@ -16,6 +16,7 @@
 #include <conclave/error.h>
 #include <conclave/fencing.h>
 #include <conclave/group.h>
+#include <conclave/lease.h>
 #include <conclave/lock.h>
 #include <conclave/log.h>
 #include <conclave/master_switch.h>

@@ -228,6 +228,25 @@ static const struct fake_tree *view(const struct fake_zk *zk, const struct conn 
     return ep->frozen ? &ep->view : &zk->tree;
 }
 
+/* Its first entry; a node that a test made has all permissions for everybody. */
+static int do_get_acl(const struct fake_tree *t, struct slice path, struct buf *out)
+{
+    const struct fake_node *node = fake_tree_find(t, path);
+    if (node == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    const char *text = node->acl[0] == '\0' ? "world:anyone:31" : node->acl;
+    const char *id = strchr(text, ':') + 1;
+    const char *perms = strrchr(text, ':') + 1;
+    struct wire_stat stat = fake_node_stat(node);
+    wire_write_i32(out, 1);
+    wire_write_i32(out, (int32_t)strtol(perms, NULL, 10));
+    wire_write_string(out, slice_make(text, (size_t)(id - 1 - text)));
+    wire_write_string(out, slice_make(id, (size_t)(perms - 1 - id)));
+    wire_encode_stat(out, &stat);
+    return 0;
+}
+
 static void reply_children(const struct fake_tree *t, const struct fake_node *node, bool with_stat,
                            struct buf *out)
 {
@@ -535,6 +554,8 @@ static int do_op(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_rea
     case WIRE_GET_CHILDREN:
     case WIRE_GET_CHILDREN2:
         return do_read(zk, c, op, r, out);
+    case WIRE_GET_ACL:
+        return do_get_acl(view(zk, c), wire_read_string(r), out);
     case WIRE_SYNC:
         fake_server_thaw(&zk->endpoints[c->endpoint]);
         buf_append_slice(out, wire_rest(r));

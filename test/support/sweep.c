@@ -1,6 +1,6 @@
 #include "support/sweep.h"
 
-enum { CASES_MAX = 128, BESIDE_MAX = 16 };
+enum { CASES_MAX = 192, BESIDE_MAX = 16 };
 
 static void stop_endpoint(struct fake_zk *zk, void *ctx)
 {

@@ -416,6 +416,17 @@ def persistent_node(bench):
     assert bench.conclave("get", "/example/kept").strip() == "plain"
 
 
+def lease(bench):
+    """Another process renews and ends a lease by its id."""
+    holder = bench.start("lease", "hold", "5000", "/example/lease", "me", "delete")
+    holder.expect(r"holds for 5000 ms, token [1-9]")
+    name = holder.text().split()[0]
+    assert bench.conclave("get", "/example/lease").strip() == "me"
+    bench.start("lease", "keep-alive", name).expect(r"of 5000 ms")
+    bench.start("lease", "revoke", name).rest(r"")
+    holder.expect(r"ended: the session has expired")
+
+
 def backends(bench):
     """The file lists the present members, and the gateway is notified."""
     bench.compile(os.path.join(ROOT, "examples", "group.c"))

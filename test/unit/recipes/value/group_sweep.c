@@ -1,5 +1,5 @@
 /*
- * Group, configuration, counter, registry and persistent nodes with one fault at every single request (support/sweep.h). Whatever the
+ * Group, configuration, counter, registry, persistent nodes and leases with one fault at every single request (support/sweep.h). Whatever the
  * fault: members are in and seen in the end, the last value is told and acknowledged, each addition counted exactly
  * once, the instance found; nothing is left behind, and no callback comes after on_closed.
  */
@@ -8,6 +8,7 @@
 #include <conclave/config.h>
 #include <conclave/counter.h>
 #include <conclave/group.h>
+#include <conclave/lease.h>
 #include <conclave/persistent_node.h>
 #include <conclave/registry.h>
 
@@ -15,7 +16,15 @@
 
 enum { STEPS = 24, ADDITIONS = 3, DEADLINE_MS = 15000 };
 
-enum scene { SCENE_GROUP, SCENE_CONFIG, SCENE_COUNTER, SCENE_REGISTRY, SCENE_NODE, SCENES };
+enum scene {
+    SCENE_GROUP,
+    SCENE_CONFIG,
+    SCENE_COUNTER,
+    SCENE_REGISTRY,
+    SCENE_NODE,
+    SCENE_LEASE,
+    SCENES
+};
 
 static int64_t deadline_ns(void)
 {
@@ -288,12 +297,60 @@ static const char *play_nodes(struct sweep_case *s)
     return wrong != NULL || !fake_zk_exists(s->zk, "/app/node") ? wrong : "a node was left";
 }
 
+/* --- leases ------------------------------------------------------------------------------------ */
+
+/* One lease, as long as it lives. */
+static int use_lease(struct sweep_case *s, const struct conclave_client_options *options)
+{
+    struct conclave_lease_info info = CONCLAVE_LEASE_INFO_INIT;
+    struct conclave_lease *lease;
+    char id[CONCLAVE_LEASE_ID_MAX];
+    int error = conclave_lease_grant(options, SESSION_MS, DEADLINE_MS, NULL, NULL, &lease);
+    if (error != 0) {
+        return error;
+    }
+    conclave_lease_id(lease, id);
+    error = conclave_lease_acquire(lease, "/app/value", "1", 1, CONCLAVE_LEASE_RELEASE, DEADLINE_MS,
+                                   NULL);
+    error = error == 0 ? conclave_lease_attach(lease, "/old", DEADLINE_MS) : error;
+    error = error == 0 ? conclave_lease_time_to_live(lease, DEADLINE_MS, &info) : error;
+    error = error == 0
+                ? conclave_lease_release(lease, "/app/value", CONCLAVE_LEASE_RELEASE, DEADLINE_MS)
+                : error;
+    error = error == 0 ? conclave_lease_keep_alive(options, id, DEADLINE_MS, &info) : error;
+    error = error == 0 ? conclave_lease_revoke(options, id, DEADLINE_MS) : error;
+    int closed = conclave_lease_close(lease, CONCLAVE_LEASE_END_NOW, 1000);
+    return error != 0 ? error : closed;
+}
+
+static const char *play_lease(struct sweep_case *s)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    int64_t end = deadline_ns();
+    int error;
+    options.servers = fake_zk_address(s->zk, 0);
+    do { /* one whose session was killed is granted anew */
+        if (!fake_zk_exists(s->zk, "/old")) {
+            fake_zk_create(s->zk, "/old", "", 0);
+        }
+        error = use_lease(s, &options);
+        /* the nodes of the last one may stay a little longer, and go while this one looks */
+    } while ((error == CONCLAVE_SESSION_EXPIRED || error == CONCLAVE_EBUSY ||
+              error == CONCLAVE_ENOTOWNER || error == CONCLAVE_NO_NODE) &&
+             now_ns() < end);
+    end_seen(s);
+    if (error != 0) {
+        return conclave_errname(error);
+    }
+    return fake_zk_exists(s->zk, "/old") ? "an attached node was left" : NULL;
+}
+
 /* --- the sweep ------------------------------------------------------------------------------- */
 
 static const char *play(struct sweep_case *s)
 {
     static const char *(*const plays[SCENES])(struct sweep_case * s) = {
-        play_group, play_config, play_counter, play_registry, play_nodes};
+        play_group, play_config, play_counter, play_registry, play_nodes, play_lease};
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     options.servers = fake_zk_address(s->zk, 0);
     options.session_timeout_ms = SESSION_MS;
@@ -319,7 +376,8 @@ static const char *finish(struct sweep_case *s)
 
 int main(void)
 {
-    static const char *const names[SCENES] = {"group", "config", "counter", "registry", "node"};
+    static const char *const names[SCENES] = {"group",    "config", "counter",
+                                              "registry", "node",   "lease"};
     static struct sweep_plan plan = {
         .names = names,
         .scenes = SCENES,

@@ -6,6 +6,7 @@
 #include <conclave/counter.h>
 #include <conclave/fencing.h>
 #include <conclave/group.h>
+#include <conclave/lease.h>
 #include <conclave/op.h>
 #include <conclave/persistent_node.h>
 #include <conclave/registry.h>
@@ -389,6 +390,56 @@ static int ttl_scene(struct starving *s)
     return node_scene(s, CONCLAVE_PERSISTENT);
 }
 
+/* --- leases ------------------------------------------------------------------------------------------ */
+
+static void lease_use(struct starving *s, struct conclave_lease *lease)
+{
+    struct conclave_lease_info info = CONCLAVE_LEASE_INFO_INIT;
+    int error;
+    TWICE(error, conclave_lease_acquire(lease, "/app/value", "1", 1, CONCLAVE_LEASE_RELEASE,
+                                        PATIENCE_MS, NULL));
+    settled(s, error, "acquire");
+    TWICE(error, conclave_lease_attach(lease, "/old", PATIENCE_MS));
+    settled(s, error, "attach");
+    TWICE(error, conclave_lease_time_to_live(lease, PATIENCE_MS, &info));
+    settled(s, error, "ask");
+    error = conclave_lease_release(lease, "/app/value", CONCLAVE_LEASE_RELEASE, PATIENCE_MS);
+    if (error == CONCLAVE_ENOMEM) { /* it may be released, without memory for the answer */
+        error = conclave_lease_release(lease, "/app/value", CONCLAVE_LEASE_RELEASE, PATIENCE_MS);
+        error = error == CONCLAVE_ENOTOWNER ? 0 : error;
+    }
+    settled(s, error, "release");
+}
+
+static int lease_scene(struct starving *s)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_lease *lease = NULL;
+    char id[CONCLAVE_LEASE_ID_MAX];
+    int error;
+    FED(s, fake_zk_create(s->zk, "/old", "x", 0));
+    options.servers = fake_zk_address(s->zk, 1);
+    TWICE(error, conclave_lease_grant(&options, 60000, PATIENCE_MS, NULL, NULL, &lease));
+    MUST(s, error, "grant");
+    if (error != 0) {
+        FED(s, fake_zk_delete(s->zk, "/old"));
+        return error;
+    }
+    conclave_lease_id(lease, id);
+    lease_use(s, lease);
+    TWICE(error, conclave_lease_keep_alive(&options, id, PATIENCE_MS, NULL));
+    settled(s, error, "keep alive");
+    error = conclave_lease_revoke(&options, id, PATIENCE_MS);
+    if (error == CONCLAVE_ENOMEM) { /* it may be over */
+        error = conclave_lease_revoke(&options, id, PATIENCE_MS);
+        error = error == CONCLAVE_SESSION_EXPIRED ? 0 : error;
+    }
+    settled(s, error, "revoke");
+    CHECK(s, conclave_lease_close(lease, CONCLAVE_LEASE_END_NOW, 1000) == 0, "did not close");
+    CHECK(s, !fake_zk_exists(s->zk, "/old"), "an attached node was left");
+    return 0;
+}
+
 /* --- fences and tokens ------------------------------------------------------------------------------ */
 
 /* The token of the holder of a lock, on a server that fences. */
@@ -447,6 +498,7 @@ ALLOCATIONS(every_allocation_of_a_shared_value_fails_once, shared_scene, 30)
 ALLOCATIONS(every_allocation_of_the_registry_fails_once, registry_scene, 60)
 ALLOCATIONS(every_allocation_of_a_sequential_node_fails_once, named_scene, 30)
 ALLOCATIONS(every_allocation_of_a_node_with_a_ttl_fails_once, ttl_scene, 30)
+ALLOCATIONS(every_allocation_of_a_lease_fails_once, lease_scene, 30)
 ALLOCATIONS(every_allocation_of_fences_and_tokens_fails_once, fencing_scene, 20)
 
 int main(void)
@@ -460,6 +512,7 @@ int main(void)
         cmocka_unit_test(every_allocation_of_the_registry_fails_once),
         cmocka_unit_test(every_allocation_of_a_sequential_node_fails_once),
         cmocka_unit_test(every_allocation_of_a_node_with_a_ttl_fails_once),
+        cmocka_unit_test(every_allocation_of_a_lease_fails_once),
         cmocka_unit_test(every_allocation_of_fences_and_tokens_fails_once),
     };
     return RUN_TESTS(tests);
