@@ -114,6 +114,48 @@ def test_order_and_views(bench):
     bench.run("queue", "put", path, "y", "--max-items", "1", "--timeout", "0", code=75)
 
 
+def test_E142_delayed_items_and_E143_ids(bench):
+    path = path_of("later")
+    bench.run("queue", "put", path, "soon", "--delay", "1500ms")
+    bench.run("queue", "put", path, "never", "--delay", "1h", "--item", "alice")
+    bench.run("queue", "put", path, "now", "--item", "bob", "-p", "1")
+    began = time.time()
+    entries = [json.loads(line) for line in bench.run("queue", "list", path, "--json").splitlines()]
+    assert [entry.get("id") for entry in entries if "id" in entry] in (["bob", "alice"],), entries
+    assert entries[-1]["not_before_ms"] > (began + 3000) * 1000, entries
+    assert bench.run("queue", "take", path) == "now"
+    assert bench.run("queue", "take", path) == "soon"
+    bench.run("queue", "take", path, "--timeout", "0", code=75)
+    assert json.loads(bench.run("queue", "remove", path, "bob", "--json")) == {"removed": 0}
+    assert bench.run("queue", "remove", path, "alice") == "1\n"
+    assert bench.run("queue", "list", path) == ""
+
+
+def test_E140_layouts_of_others(bench):
+    path = path_of("layouts")
+    for layout, more, name in (("plain", (), "qn-0000000000"), ("plain", ("--prefix", "queue_"), "queue_0000000001"),
+                               ("kazoo", (), "entry-500-0000000002"), ("curator", (), "queue-0000000003"),
+                               ("curator", ("--item", "a"), "queue-|a|0000000004"),
+                               ("curator-priority", ("-p", "7"), "queue-1000000070000000005")):
+        assert bench.run("queue", "put", path, layout, "--layout", layout, *more).strip() == name
+    bench.run("create", f"{path}/queue-", "no item of Curator", "--sequential")
+    taken = {"plain": 2, "kazoo": 1, "curator": 3, "curator-priority": 1}
+    for layout in ("curator", "curator-priority", "kazoo", "plain"):
+        locks = ("--claims", path_of("locks")) if layout.startswith("curator") else ()
+        for _ in range(taken[layout]):
+            said = bench.run("queue", "take", path, "--layout", layout, *locks, "--timeout", "5s", "--", "sh", "-c",
+                             "cat; echo \" $CONCLAVE_CLAIM\"")
+            data, claim = said.strip().rsplit(" ", 1)
+            assert data in (layout, "no item of Curator"), said
+            assert claim.rsplit("/", 1)[0] == (path_of("locks") if locks else path + ".claims"), said
+    bench.run("queue", "put", path, "x", "--layout", "kazoo-locking")
+    assert bench.run("queue", "take", path, "--layout", "kazoo-locking", "--", "sh", "-c",
+                     "cat; echo \" $CONCLAVE_CLAIM\"") == f"x {path}/taken/entry-500-0000000000\n"
+    for words in (("--layout", "curator", "-p", "3"), ("--layout", "kazoo", "--item", "a"), ("--prefix", "q"),
+                  ("--claims", "/locks"), ("--layout", "plain", "--delay", "1s"), ("--layout", "none")):
+        bench.run("queue", "put", path, "x", *words, code=64)
+
+
 def test_failures_and_dead_letters(bench):
     path = path_of("dead")
     name = bench.run("queue", "put", path, "poison").strip()
@@ -397,6 +439,18 @@ def test_double_barrier(bench):
     assert [process.wait(PATIENCE_S) for process in (*first, last)] == [1, 2, 3]
     assert all(process.stdout.read() == "in\n" for process in (*first, last))
     bench.run("barrier", "enter", path, "--count", "2", "--timeout", "300ms", code=75)
+
+
+def test_E144_double_barriers_of_others(bench):
+    for layout in ("curator", "kazoo"):
+        path = path_of(f"double-{layout}")
+        words = ["barrier", "enter", path, "--count", "2", "--layout", layout, "--", "sh", "-c"]
+        members = [bench.start(*words, f"echo in; exit {i}") for i in (1, 2)]
+        assert [process.wait(PATIENCE_S) for process in members] == [1, 2]
+        assert all(process.stdout.read() == "in\n" for process in members)
+        assert bench.run("ls", path) == ""
+        bench.run("barrier", "enter", path, "--count", "2", "--layout", layout, "--timeout", "300ms", code=75)
+        assert bench.run("ls", path) == ""
 
 
 def test_E85_a_member_killed_inside_is_not_waited_for(bench):
