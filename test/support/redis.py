@@ -3,21 +3,23 @@
 Promise: as test/support/server.py; a server starts in the requested role (a replica of another from its first moment
 on if wanted); `restart` keeps its data, `restart_empty` does not; `freeze` and `thaw` are SIGSTOP and SIGCONT. The client
 speaks RESP2 over TCP or TLS and raises Refused for an error reply, OSError for a lost link.
-Limits: needs the program redis-server of Debian's package redis-tools, 6.2 or later; loopback unless a member of a network
-that can be split says otherwise.
+Limits: needs the program redis-server of Debian's package redis-tools, 6.0 or later, or another one (Valkey's, too) that
+$CONCLAVE_TEST_REDIS names; loopback unless a member of a network that can be split says otherwise.
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import time
 
 from server import READY_S, Server, free_port
 
-PROGRAM = next((path for path in (shutil.which("redis-server"), "/usr/bin/redis-check-rdb") if path and os.access(path, os.X_OK)),
-               None)
+PROGRAM = next((path for path in (os.environ.get("CONCLAVE_TEST_REDIS"), shutil.which("redis-server"), "/usr/bin/redis-check-rdb")
+                if path and os.access(path, os.X_OK)), None)
 
 
 def why_missing():
@@ -129,7 +131,9 @@ class RedisServer(Server):
         yield from (f"bind {self.bind}", f"port {0 if self.certificate else self.port}", f"dir {self.data}", "daemonize no",
                     "save \"\"", "appendonly yes", "appendfsync everysec", "repl-diskless-sync-delay 0",
                     "protected-mode no", "repl-ping-replica-period 1", "repl-timeout 10", "client-output-buffer-limit replica 0 0 0",
-                    f"pidfile {self.folder}/pid", "loglevel notice", "latency-tracking no", "enable-debug-command local")
+                    f"pidfile {self.folder}/pid", "loglevel notice")
+        if self.version() >= 7:
+            yield from ("latency-tracking no", "enable-debug-command local")
         if self.certificate:
             yield from (f"tls-port {self.port}", f"tls-cert-file {self.certificate.cert}",
                         f"tls-key-file {self.certificate.key}", f"tls-ca-cert-file {self.ca.cert}", "tls-auth-clients yes",
@@ -144,6 +148,11 @@ class RedisServer(Server):
         if self.of:
             yield f"replicaof {self.of.address[0]} {self.of.port}"
         yield from self.settings
+
+    def version(self):
+        """The program's major version; Valkey's is greater than 7, too."""
+        told = subprocess.run([self.program(), "--version"], capture_output=True, text=True, check=True).stdout
+        return int(re.search(r"v=(\d+)", told).group(1))
 
     def write_settings(self):
         """redis.conf as at the first start, without the changes of CONFIG REWRITE."""

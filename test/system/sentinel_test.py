@@ -7,7 +7,7 @@ to the ensemble names a master; in the fail-overs, beside real sentinels with th
 acknowledged is lost, and no fail-over comes unasked. It prints how long each client could not write.
 Limits: loopback; ioredis comes from npm, as in test/compat/node_test.py.
 
-usage: sentinel_test.py [--rounds N] [--sentinel-rounds N] [--beside N] [CASE...]
+usage: sentinel_test.py [--rounds N] [--beside N] [CASE...]
 """
 
 import argparse
@@ -24,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,7 +36,7 @@ import conclave  # noqa: E402
 import npm  # noqa: E402
 import redis  # noqa: E402
 from redis import Client, RedisServer, Refused  # noqa: E402
-from redis_cluster import Cluster, Process, eventually  # noqa: E402
+from redis_cluster import Cluster, Process, Tree, eventually  # noqa: E402
 from redis_sentinel import NAME, Sentinel, bring_back, master_of, pairs  # noqa: E402
 from server import free_port  # noqa: E402
 
@@ -171,6 +172,8 @@ def same_shape(theirs, ours, theirs_name, ours_name):
 
 
 def test_answers_have_the_shape_of_sentinels():
+    if RedisServer().version() < 7:
+        raise cases.Skip("sentinels before 7.0 have fewer fields")
     with redis_set(2) as nodes, real_sentinels(nodes) as sentinels, SentinelCluster("shape", redis=2, managers=3) as cluster:
         cluster.start()
         cluster.settle()
@@ -181,16 +184,21 @@ def test_answers_have_the_shape_of_sentinels():
                     ["SENTINEL", "CKQUORUM", "other"], ["SENTINEL", "FAILOVER", "other"], ["SENTINEL", "BOGUS"], ["SENTINEL"],
                     ["BOGUS", "a", "b"], ["AUTH", "a"], ["AUTH", "a", "b"], ["HELLO", "9"], ["HELLO", "2"], ["HELLO", "3"],
                     ["CLIENT", "SETNAME", "x"], ["CLIENT", "GETNAME"], ["SUBSCRIBE", "a"], ["PSUBSCRIBE", "a"], ["UNSUBSCRIBE"]]
+        version = "$" + RedisServerVersion.of(sentinels[0])
+
+        def differs(hello, command):
+            """Both answers, or "" if they have one shape."""
+            theirs = shape_of(sentinels[0].port, *[NAME if word == "*" else word for word in command], hello=hello)
+            ours = shape_of(cluster.ports[0], *[cluster.name if word == "*" else word for word in command], hello=hello)
+            theirs = [{version: "$VERSION", "$valkey": "$redis"}.get(part, part) for part in theirs]
+            ours = ["$VERSION" if part == "$N.N.N" and "HELLO" in command else part for part in ours]
+            good, why = same_shape(theirs, ours, NAME, cluster.name)
+            return "" if good else why
         checked = 0
         for hello in (None, "3"):
-            for command in commands:
-                theirs = shape_of(sentinels[0].port, *[NAME if word == "*" else word for word in command], hello=hello)
-                ours = shape_of(cluster.ports[0], *[cluster.name if word == "*" else word for word in command], hello=hello)
-                version = "$" + RedisServerVersion.of(sentinels[0])
-                theirs = ["$VERSION" if part == version else part for part in theirs]
-                ours = ["$VERSION" if part == "$N.N.N" and "HELLO" in command else part for part in ours]
-                good, why = same_shape(theirs, ours, NAME, cluster.name)
-                assert good, f"{command} in version {hello or 2}{why}"
+            for command in commands:  # flags such as "disconnected" come and go on a busy machine
+                eventually(lambda: f"{command} in version {hello or 2}{differs(hello, command)}",  # noqa: B023
+                           lambda: not differs(hello, command))  # noqa: B023
                 checked += 1
         return f"{checked} answers"
 
@@ -225,8 +233,14 @@ def test_events_of_a_fail_over():
         # The same on request: the commands of the protocol, and no +odown.
         subscriber.close()
         subscriber = Subscriber(cluster.ports[-1])
+        if tuple(map(int, master.info()["redis_version"].split(".")[:2])) < (6, 2):
+            subscriber.close()
+            return "without a hand-over, which Redis has from 6.2 on"
         assert cluster.ask("SENTINEL", "FAILOVER", cluster.name) == "OK"
-        seen = subscriber.wait("+switch-master", "+failover-end")
+        try:
+            seen = subscriber.wait("+switch-master", "+failover-end")
+        except OSError as late:
+            raise AssertionError(f"{subscriber.seen}\n{cluster.told()}") from late
         assert "+odown" not in seen and "+sdown" not in seen, seen
         subscriber.close()
 
@@ -245,7 +259,7 @@ def test_without_contact_no_master_is_named():
                 assert time.monotonic() - stopped < 30
                 time.sleep(0.01)
             took = time.monotonic() - stopped
-            assert cluster.named() == cluster.named(1) == "LOADING"
+            eventually("no manager names one", lambda: cluster.named() == cluster.named(1) == "LOADING")
             for words in (("MASTER", cluster.name), ("MASTERS",), ("REPLICAS", cluster.name), ("SENTINELS", cluster.name)):
                 try:
                     found = link.call("SENTINEL", *words)
@@ -260,10 +274,50 @@ def test_without_contact_no_master_is_named():
         finally:
             ensemble.process.send_signal(signal.SIGCONT)
         subscriber.wait("-tilt")
+        cluster.tree.close()  # the server may have ended the session of the test's own client
+        cluster.tree = Tree(ensemble.address)
         assert cluster.settle() is master
         link.close()
         subscriber.close()
         return f"silent after {took * 1000:.0f} ms"
+
+
+def test_leader_and_master_that_die_together():
+    with SentinelCluster("both", "--period", "1s", "--min-down", "500ms", "--op-timeout", "1s", "--session", "1s") as cluster:
+        cluster.start()
+        master = cluster.settle()
+        leader = next(manager for manager in cluster.managers if " elected: this manager leads" in manager.text())
+        place = next(i for i, manager in enumerate(cluster.managers) if manager is not leader)
+        stalls = Stalls()
+        died = time.monotonic()
+        leader.process.kill()
+        master.kill()
+        eventually("another master is named", lambda: cluster.named(place) not in (master.host, "LOADING"), step_s=0.005)
+        took = time.monotonic() - died
+        stalled = stalls.finish()
+        assert took < 2 + 4 * stalled, f"{took:.2f} s, the machine stalled for {stalled:.2f} s\n{cluster.told()}"
+        return f"{took * 1000:.0f} ms; the machine stalled for {stalled * 1000:.0f} ms"
+
+
+class Stalls(threading.Thread):
+    """The time by which short sleeps were late, in all: how busy the machine is."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.ended = threading.Event()
+        self.late = 0.0
+        self.start()
+
+    def run(self):
+        while not self.ended.is_set():
+            began = time.monotonic()
+            time.sleep(0.01)
+            self.late += max(0.0, time.monotonic() - began - 0.012)
+
+    def finish(self):
+        self.ended.set()
+        self.join()
+        return self.late
 
 
 # --- HTTP
@@ -433,7 +487,8 @@ def test_limits():
             idle[0].settimeout(10)
             assert idle[0].recv(1) == b""
             subscriber.link.send("PING")
-            assert subscriber.link.receive() == [b"pong", b""]
+            while (answer := subscriber.link.receive()) != [b"pong", b""]:
+                assert answer[0] == b"pmessage", answer
 
 
 # --- fail-overs under clients
@@ -498,17 +553,31 @@ class Side:
         if note_pid:
             note_pid(old)
 
+    def rounds_until(self, over):
+        """Rounds until the event is set, at least one: how many, and why they ended before, or "". For the system that is only compared
+        with, trouble is no failure."""
+        done = 0
+        try:
+            while done == 0 or not over.is_set():
+                self.round()
+                done += 1
+        except AssertionError as trouble:
+            return done, f"{self.name}: {self.figures()}; ended: {str(trouble).splitlines()[0]}"
+        return done, ""
+
+    def figures(self):
+        return ", ".join(f"{kind} p50 {statistics.median(gaps):.0f} worst {max(gaps):.0f} ms" for kind, gaps in self.gaps.items() if gaps)
+
     def finish(self, rounds):
-        """Checks what must hold, and tells the figures."""
+        """Unasked fail-overs, lost writes, and all figures as a text."""
         self.settle()
         unasked = self.epoch() - self.begun - rounds
         for writer in self.writers:
             writer.end()
         master = master_of(self.nodes)
         losses = {writer.tag: len(lost(writer, master)) for writer in self.writers}
-        figures = ", ".join(f"{kind} p50 {statistics.median(gaps):.0f} worst {max(gaps):.0f} ms" for kind, gaps in self.gaps.items())
         written = sum(len(writer.acks()) for writer in self.writers)
-        return unasked, losses, f"{self.name}: {figures}; {written} writes, lost after WAIT 1: {sum(losses.values())}, unasked: {unasked}"
+        return unasked, losses, f"{self.name}: {self.figures()}; {written} writes, lost after WAIT 1: {sum(losses.values())}, unasked: {unasked}"
 
     def close(self):
         for writer in self.writers:
@@ -532,22 +601,25 @@ def test_fail_overs_beside_sentinel():
         stack.callback(theirs.close)
         ours = Side("Conclave", cluster.nodes, cluster.sentinels, cluster.name, cluster.settle, lambda: cluster.current()["epoch"], kinds)
         stack.callback(ours.close)
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:  # theirs takes longer, because its sentinels look every ten seconds
-            beside = pool.submit(lambda: [theirs.round() for _ in range(OPTIONS.sentinel_rounds)])
-            for _ in range(OPTIONS.rounds):
-                ours.round(cluster.note_pid)
-            beside.result()
-        unasked, losses, told = ours.finish(OPTIONS.rounds)
-        _, _, theirs_told = theirs.finish(OPTIONS.sentinel_rounds)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            over = threading.Event()
+            beside = pool.submit(theirs.rounds_until, over)
+            try:
+                for _ in range(OPTIONS.rounds):
+                    ours.round(cluster.note_pid)
+                unasked, losses, told = ours.finish(OPTIONS.rounds)
+            finally:
+                over.set()
+            done, trouble = beside.result()
+        theirs_told = trouble or theirs.finish(done)[2]
         assert unasked == 0 and not any(losses.values()), f"{told}\n{cluster.told()}"
-        return f"{OPTIONS.rounds} and {OPTIONS.sentinel_rounds} fail-overs{why}\n    {told}\n    {theirs_told}"
+        return f"{OPTIONS.rounds} fail-overs, {done} of Sentinel meanwhile{why}\n    {told}\n    {theirs_told}"
 
 
 def main():
     global OPTIONS, ENSEMBLE
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3, help="fail-overs under clients")
-    parser.add_argument("--sentinel-rounds", type=int, default=1, help="fail-overs of Redis' own sentinels beside them")
     parser.add_argument("--beside", type=int, default=3, help="cases at once")
     parser.add_argument("cases", nargs="*")
     OPTIONS = parser.parse_args()

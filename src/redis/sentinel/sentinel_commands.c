@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_MAX = 100 }; /* bytes of a client's word in an error */
+enum {
+    SHOWN_MAX = 100, /* bytes of a client's word in an error */
+    FAILOVER_VERSION = 60200,
+};
 
 #define SHOWN(word)                                                                                \
     (int)((word).len < SHOWN_MAX ? (word).len : SHOWN_MAX), (const char *)(word).data
@@ -131,6 +134,7 @@ static void run_address(struct sentinel_call *c)
 static void run_failover(struct sentinel_call *c)
 {
     const struct sentinel_backend *backend = c->s->backend;
+    int version = c->facts.nodes[sentinel_master(&c->facts)].facts.version;
     bool candidate = false;
     for (int i = 0; i < (int)c->facts.config->node_count; i++) {
         candidate = candidate ||
@@ -144,6 +148,9 @@ static void run_failover(struct sentinel_call *c)
         out_error(c->out, "INPROG Failover already in progress");
     } else if (!candidate) {
         out_error(c->out, "NOGOODSLAVE No suitable replica to promote");
+    } else if (c->facts.writable && version > 0 && version < FAILOVER_VERSION) {
+        out_error(c->out, "ERR Before Redis 6.2 there is no hand-over without loss: use conclave "
+                          "redis-failover failover --force");
     } else {
         int error = backend->failover(backend->ctx, c->s->id);
         c->s->state = SENTINEL_WAITING;

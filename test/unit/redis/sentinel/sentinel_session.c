@@ -138,6 +138,9 @@ static void test_failover(void **state)
     fake.refuse = CONCLAVE_ENOMEM;
     expect_begins("SENTINEL FAILOVER shop\r\n", "-ERR The request for a fail-over was not stored");
     assert_int_equal(session.state, SENTINEL_OPEN);
+    fake.nodes[0].facts.version = 60016;
+    expect_begins("SENTINEL FAILOVER shop\r\n", "-ERR Before Redis 6.2 ");
+    fake.nodes[0].facts.version = 60200;
     fake.has_plan = true;
     expect_begins("SENTINEL FAILOVER shop\r\n", "-INPROG ");
     fake.has_plan = false;
