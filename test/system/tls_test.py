@@ -33,6 +33,7 @@ import cases  # noqa: E402
 import certs  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
+from link_client import LinkClient  # noqa: E402
 
 try:
     import kazoo.client
@@ -484,6 +485,41 @@ def library_in_threads_and_own_loop():
             done = subprocess.run([TLS_CLIENT, mode, f"127.0.0.1:{server.secure_port}", WORLD.ca.cert, WORLD.alice.cert,
                                    WORLD.alice.key], capture_output=True, text=True, timeout=60, check=False)
             expect(done.returncode == 0 and done.stdout == "ok\n", f"{mode}: {done.stdout} {done.stderr}")
+
+
+@case
+def client_files_are_read_again():
+    """The client's own files change between two links: rubbish is told and not used, a good certificate is the new id."""
+    with tempfile.TemporaryDirectory() as folder, Conclave(options()) as server:
+        live = certs.Certificate(os.path.join(folder, "live"))
+        shutil.copy(WORLD.alice.cert, live.cert)
+        shutil.copy(WORLD.alice.key, live.key)
+        names = [f"127.0.0.1:{server.secure_port}", f"localhost:{server.secure_port}"]
+        with LinkClient(names[0], WORLD.ca.cert, live.cert, live.key) as client:
+            def ids():
+                return " ".join(client.ask("ids"))
+
+            def link_again():
+                """Another name for the server: the client makes a new link."""
+                names.reverse()
+                count = client.text().count("state=RECONNECTED")
+                expect(client.ask(f"servers {names[0]}") == ["OK"], "the list is taken")
+                client.wait(lambda text: text.count("state=RECONNECTED") > count, what="it links again")
+
+            expect("CN=alice" in ids(), "the first certificate")
+            link_again()
+            expect("read again" not in client.text(), "files that did not change are not read again")
+            with open(live.cert, "w", encoding="ascii") as broken:
+                broken.write("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
+            link_again()
+            expect("log ERROR the new TLS files are not usable" in client.text(), "the reason is told")
+            expect("CN=alice" in ids(), "the old certificate stays")
+            replace(WORLD.bob.cert, live.cert)
+            replace(WORLD.bob.key, live.key)
+            link_again()
+            expect("log INFO TLS files read again" in client.text(), "the change is told")
+            expect("CN=bob" in ids(), "the new certificate")
+            expect(client.text().count("state=CONNECTED") == 1, "one session")
 
 
 @case

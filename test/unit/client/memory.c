@@ -317,6 +317,11 @@ static void converse(void)
 
 static int64_t refused;
 
+static void on_log(struct conclave_client *client, const struct conclave_log_line *line, void *ctx)
+{
+    assert_non_null(line->text);
+}
+
 static void open_and_close(void)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
@@ -324,6 +329,8 @@ static void open_and_close(void)
     options.servers = "127.0.0.1:1,[::1]:1/chroot";
     options.acl = &acl;
     options.acl_count = 1;
+    options.on_log = on_log;
+    options.log_level = CONCLAVE_LOG_DEBUG;
     struct conclave_client *client;
     int rc = conclave_client_open(&options, &client);
     if (rc != 0) {
@@ -337,6 +344,9 @@ static void open_and_close(void)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(conclave_client_dispatch(client), 0);
     }
+    rc = conclave_client_set_servers(client, "127.0.0.1:2,127.0.0.1:3/chroot");
+    assert_true(rc == 0 || rc == CONCLAVE_ENOMEM);
+    assert_int_equal(conclave_client_dispatch(client), 0);
     conclave_client_close(client, 0);
 }
 
