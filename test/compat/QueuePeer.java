@@ -23,7 +23,7 @@ import org.apache.curator.retry.RetryForever;
 public class QueuePeer {
     private static final int SESSION_MS = 10000;
     private static final int CONNECT_MS = 10000;
-    private static final int PAUSE_MS = 40;
+    private static final int PAUSE_MS = 100;
     private static final int DELAY_MS = 400;
     private static final int REMOVED_EACH = 4;
     private static volatile boolean ending;

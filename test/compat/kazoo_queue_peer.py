@@ -15,7 +15,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.retry import KazooRetry
 
 SESSION_S = 10.0
-PAUSE_S = 0.04
+PAUSE_S = 0.1
 
 
 def main():
@@ -43,7 +43,7 @@ def main():
         while not ending.is_set():
             item = queue.get(timeout=0.2) if kind == "kazoo-locking" else queue.get()
             if item is None:
-                time.sleep(PAUSE_S)
+                time.sleep(0.03)
                 continue
             note(kind, "take", item.decode())
             done = True

@@ -117,6 +117,7 @@ class Ours(Member):
         super().__init__(name)
         self.server = server
         self.process = None
+        self.follower = None
 
     def meet(self, path, count, stay_ms, layout):
         self.note("enter", now_ns())
@@ -124,7 +125,8 @@ class Ours(Member):
             [conclave.program(), "barrier", "enter", path, "--server", self.server.host, "--session", "3s", "--count",
              str(count), "--layout", layout, "--", "/usr/bin/python3", "-SEc", COMMAND, str(stay_ms)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        threading.Thread(target=self.follow, args=(self.process,)).start()
+        self.follower = threading.Thread(target=self.follow, args=(self.process,))
+        self.follower.start()
 
     def follow(self, process):
         self.read(process)
@@ -140,14 +142,10 @@ class Ours(Member):
         self.process.send_signal(signal.SIGCONT)
 
     def end_round(self):
-        if self.hurt:
-            self.process.wait(PATIENCE_S)
-            return
-        with self.changed:
-            assert self.changed.wait_for(lambda: "left" in self.times or "failed" in self.times, PATIENCE_S), \
-                f"{self.name} does not leave: {self.times}"
-            said = self.process.stderr.read().decode()
-            assert "failed" not in self.times, f"{self.name} failed with {self.process.returncode}: {said}"
+        self.follower.join(PATIENCE_S)
+        assert not self.follower.is_alive(), f"{self.name} does not leave: {self.times}"
+        said = self.process.stderr.read().decode()
+        assert self.hurt or "left" in self.times, f"{self.name} failed with {self.process.returncode}: {said}"
 
     def end(self):
         if self.process and self.process.poll() is None:

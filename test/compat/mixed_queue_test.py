@@ -28,6 +28,7 @@ ROOT = os.path.dirname(os.path.dirname(mixed.HERE))
 EVERY_S = 2.5  # between two kills or stops
 STOPPED_S = 4.5  # longer than the sessions of ours
 PATIENCE_S = 90
+QUIET_S = 25  # longer than the sessions of theirs
 CLAIMED = ("kazoo-locking", "curator-locks")
 Line = collections.namedtuple("Line", "name kind what item at")
 
@@ -71,11 +72,6 @@ def missing(lines, kind):
     """The items that are put and neither removed nor done. A consumer that is killed while it acknowledges may have done it."""
     put = set(by_item(lines, kind, "put"))
     return put - set(by_item(lines, kind, "acks")) - set(by_item(lines, kind, "done")) - set(by_item(lines, kind, "removed"))
-
-
-def missing_all(file, kinds):
-    lines = lines_of(file)
-    return {kind: len(missing(lines, kind)) for kind in kinds}
 
 
 def crossed(lines, kind):
@@ -153,14 +149,26 @@ def run(server, theirs, kinds):
                      lambda: {kind: crossed(lines_of(file), kind) for kind in kinds})
             for peer in peers[:2]:
                 end(peer, failures)
-            wait_for(lambda: all(count <= (0 if kind in CLAIMED else kills + stops)
-                                 for kind, count in missing_all(file, kinds).items()), lambda: "")
+            drain(file, kinds, kills + stops)
         finally:
             for peer in peers:
                 end(peer, failures)
         assert not failures, failures
         check(file, kinds, kills, stops)
     return []
+
+
+def drain(file, kinds, permitted):
+    """Until all items are taken but those that a kill or a stop may have lost, or none more for a while."""
+    before, since = None, time.monotonic()
+    while time.monotonic() < since + QUIET_S:
+        lines = lines_of(file)
+        left = [max(len(missing(lines, kind)) - (0 if kind in CLAIMED else permitted), 0) for kind in kinds]
+        if not any(left):
+            return
+        if left != before:
+            before, since = left, time.monotonic()
+        time.sleep(0.5)
 
 
 def end(peer, failures):
@@ -173,12 +181,10 @@ def end(peer, failures):
 
 
 def wait_for(condition, say):
-    """Until the condition holds; fails with what is said, or goes on when that is empty."""
+    """Until the condition holds; fails with what is said."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        if time.monotonic() > deadline:
-            assert not say(), f"waited too long: {say()}"
-            return
+        assert time.monotonic() < deadline, f"waited too long: {say()}"
         time.sleep(0.2)
 
 

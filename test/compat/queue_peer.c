@@ -17,7 +17,7 @@ enum {
     SESSION_MS = 3000,
     PATIENCE_MS = 20000,
     TAKE_MS = 200,
-    PAUSE_MS = 40,
+    PAUSE_MS = 100,
     DELAY_MS = 400,
     REMOVED_EACH = 4
 };
