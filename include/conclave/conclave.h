@@ -22,6 +22,7 @@
 #include <conclave/master_switch.h>
 #include <conclave/node.h>
 #include <conclave/op.h>
+#include <conclave/partitioner.h>
 #include <conclave/persistent_node.h>
 #include <conclave/queue.h>
 #include <conclave/queue_item.h>

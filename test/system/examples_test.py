@@ -427,6 +427,18 @@ def lease(bench):
     holder.expect(r"ended: the session has expired")
 
 
+def partitioner(bench):
+    """Two members have two items each; when one is killed, the other has all."""
+    first = bench.start("partitioner", "/example/set", "alice", "a", "b", "c", "d")
+    first.expect(r"has: a b c d$")
+    second = bench.start("partitioner", "/example/set", "bob", "a", "b", "c", "d")
+    second.expect(r"has: b d$")
+    first.expect(r"has: a c$")
+    second.kill()
+    first.expect(r"has: a b c d$", SESSION_S + WAIT_S)
+    first.end()
+
+
 def backends(bench):
     """The file lists the present members, and the gateway is notified."""
     bench.compile(os.path.join(ROOT, "examples", "group.c"))
