@@ -8,6 +8,7 @@
 #include <conclave/group.h>
 #include <conclave/lease.h>
 #include <conclave/op.h>
+#include <conclave/partitioner.h>
 #include <conclave/persistent_node.h>
 #include <conclave/registry.h>
 
@@ -440,6 +441,59 @@ static int lease_scene(struct starving *s)
     return 0;
 }
 
+/* --- partitioner --------------------------------------------------------------------------------------- */
+
+static void on_part(struct conclave_partitioner *partitioner, const char *const *items,
+                    size_t count, void *ctx)
+{
+    ((struct starving *)ctx)->told = (int)count;
+}
+
+static void on_part_release(struct conclave_partitioner *partitioner, int why,
+                            int64_t stop_within_ms, void *ctx)
+{
+    ((struct starving *)ctx)->told = 0;
+    if (conclave_partitioner_release(partitioner) != 0) {
+        ((struct starving *)ctx)->told = -1;
+    }
+}
+
+static int partitioner_open(struct starving *s, struct conclave_partitioner **ret)
+{
+    static const char *const items[] = {"x", "y"};
+    struct conclave_partitioner_callbacks callbacks = CONCLAVE_PARTITIONER_CALLBACKS_INIT;
+    struct conclave_partitioner_options options = CONCLAVE_PARTITIONER_OPTIONS_INIT;
+    callbacks.on_acquired = on_part;
+    callbacks.on_release = on_part_release;
+    options.path = "/app/set";
+    options.items = items;
+    options.items_count = 2;
+    options.id = "a";
+    options.settle_ms = 5;
+    return conclave_partitioner_open(s->recipes, &options, &callbacks, s, ret);
+}
+
+static int partitioner_scene(struct starving *s)
+{
+    struct conclave_partitioner *partitioner = NULL;
+    int error;
+    TWICE(error, partitioner_open(s, &partitioner));
+    MUST(s, error, "open");
+    if (error != 0) {
+        return error;
+    }
+    TWICE(error, conclave_partitioner_wait(partitioner, PATIENCE_MS));
+    settled(s, error, "acquired");
+    AWAIT(s, s->told == 2, "not told");
+    FED(s, fake_zk_create(s->zk, "/app/set/party/x-b", "", 0)); /* one more: a part is enough */
+    AWAIT(s, s->told == 1, "not divided anew");
+    FED(s, fake_zk_delete(s->zk, "/app/set/party/x-b"));
+    AWAIT(s, s->told == 2, "not divided again");
+    CHECK(s, conclave_partitioner_close_wait(partitioner, PATIENCE_MS) == 0, "did not close");
+    conclave_partitioner_destroy(partitioner);
+    return 0;
+}
+
 /* --- fences and tokens ------------------------------------------------------------------------------ */
 
 /* The token of the holder of a lock, on a server that fences. */
@@ -499,6 +553,7 @@ ALLOCATIONS(every_allocation_of_the_registry_fails_once, registry_scene, 60)
 ALLOCATIONS(every_allocation_of_a_sequential_node_fails_once, named_scene, 30)
 ALLOCATIONS(every_allocation_of_a_node_with_a_ttl_fails_once, ttl_scene, 30)
 ALLOCATIONS(every_allocation_of_a_lease_fails_once, lease_scene, 30)
+ALLOCATIONS(every_allocation_of_a_partitioner_fails_once, partitioner_scene, 100)
 ALLOCATIONS(every_allocation_of_fences_and_tokens_fails_once, fencing_scene, 20)
 
 int main(void)
@@ -513,6 +568,7 @@ int main(void)
         cmocka_unit_test(every_allocation_of_a_sequential_node_fails_once),
         cmocka_unit_test(every_allocation_of_a_node_with_a_ttl_fails_once),
         cmocka_unit_test(every_allocation_of_a_lease_fails_once),
+        cmocka_unit_test(every_allocation_of_a_partitioner_fails_once),
         cmocka_unit_test(every_allocation_of_fences_and_tokens_fails_once),
     };
     return RUN_TESTS(tests);
