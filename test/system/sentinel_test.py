@@ -13,6 +13,7 @@ usage: sentinel_test.py [--rounds N] [--beside N] [CASE...]
 import argparse
 import concurrent.futures
 import contextlib
+import glob
 import http.client
 import os
 import re
@@ -374,11 +375,13 @@ listen redis
 def haproxy():
     """HAProxy's program and its environment; raises Skip."""
     unpacked = os.path.join(conclave.ROOT, ".deps", "haproxy")
-    for path in (shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin"), os.path.join(unpacked, "usr/sbin/haproxy")):
-        if path and os.access(path, os.X_OK):
-            folders = [os.path.join(unpacked, "usr/lib", name) for name in os.listdir(os.path.join(unpacked, "usr/lib"))] \
-                if path.startswith(unpacked) else []
-            return path, {**os.environ, "LD_LIBRARY_PATH": ":".join(folders)}
+    folders = glob.glob(os.path.join(unpacked, "usr/lib/*-linux-gnu"))
+    for path, more in ((shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin"), {}),
+                       (os.path.join(unpacked, "usr/sbin/haproxy"), {"LD_LIBRARY_PATH": ":".join(folders)})):
+        environment = {**os.environ, **more}
+        if path and os.access(path, os.X_OK) and \
+                subprocess.run([path, "-v"], env=environment, capture_output=True, check=False).returncode == 0:
+            return path, environment
     raise cases.Skip("no haproxy (Debian: haproxy; tools/install-deps --test unpacks it into .deps)")
 
 
