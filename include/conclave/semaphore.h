@@ -8,7 +8,16 @@
  *
  * A holder that leaves wakes one waiter. Lease, token and loss as in conclave/lock.h; tokens of
  * holders are all different, but do not order the holders, because there are several at a time.
- * The layout is Conclave's own: Curator's and kazoo's semaphores cannot share the path.
+ *
+ * With `naming` the path is shared with the semaphores of another library, in its layout: a lock (the
+ * gate) lets in one contender at a time, which waits there until there is room and adds its permits
+ * to a folder. All permits of an acquire are taken by one transaction, all or none, which also
+ * checks the gate: so two that want several do not wait for each other. (Curator's own acquire of
+ * several takes one after the other, and can wait for another that does so.)
+ *   CONCLAVE_NAMING_CURATOR_LOCK  InterProcessSemaphoreV2: <path>/leases and <path>/locks; all
+ *                                 contenders must be given the same N, as nothing compares it
+ *   CONCLAVE_NAMING_KAZOO         Semaphore: permits are children of the path, the gate is
+ *                                 <path>-__lock__, N is compared as above
  */
 #ifndef CONCLAVE_SEMAPHORE_H
 #define CONCLAVE_SEMAPHORE_H
@@ -37,10 +46,14 @@ struct conclave_semaphore_options {
     struct conclave_lease_options lease;
     const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
+    enum conclave_naming naming; /* NATIVE, CURATOR_LOCK or KAZOO: the layout */
+    /* Permits that each acquire takes, and each release gives back, at once: at most N, and 1000
+     * in another library's layout. 0: 1. */
+    int32_t take;
 };
 #define CONCLAVE_SEMAPHORE_OPTIONS_INIT CONCLAVE_INIT(conclave_semaphore_options)
 
-/* A handle holds one of the N permits at a time; create several handles to hold several permits.
+/* A handle holds `take` of the N permits at a time, as one hold with one token.
  * 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_semaphore_open(struct conclave_recipes *recipes,
                                          const struct conclave_semaphore_options *options,

@@ -1,5 +1,5 @@
 // Curator's locks as a contender of test/compat/mixed_lock_test.py: LockContender KIND HOST PATH NAME FILE.
-// KIND is mutex, read or write. Holds for a moment each time it gets the lock, then asks again, until its input ends.
+// KIND is mutex, read, write, or semaphore (of 2 permits). Holds for a moment each time it gets the lock, then asks again, until its input ends.
 // Appends one line to FILE at the begin and the end of each turn: name, "begin" or "end", nanoseconds of CLOCK_MONOTONIC.
 
 import java.io.FileOutputStream;
@@ -10,6 +10,8 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryForever;
 
 public class LockContender {
@@ -33,6 +35,20 @@ public class LockContender {
             note(file, name, "end");
         } finally {
             lock.release();
+        }
+    }
+
+    private static void takePermit(InterProcessSemaphoreV2 semaphore, String name, FileOutputStream file) throws Exception {
+        Lease lease = semaphore.acquire(3, TimeUnit.SECONDS);
+        if (lease == null) {
+            return;
+        }
+        try {
+            note(file, name, "begin");
+            Thread.sleep(TURN_MS);
+            note(file, name, "end");
+        } finally {
+            semaphore.returnLease(lease);
         }
     }
 
@@ -60,6 +76,13 @@ public class LockContender {
         try (CuratorFramework client = CuratorFrameworkFactory.newClient(args[1], SESSION_MS, CONNECT_MS,
                 new RetryForever(200)); FileOutputStream file = new FileOutputStream(args[4], true)) {
             client.start();
+            if (args[0].equals("semaphore")) {
+                InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, args[2], 2);
+                while (!ending) {
+                    takePermit(semaphore, args[3], file);
+                }
+                return;
+            }
             InterProcessLock lock = make(client, args[0], args[2]);
             while (!ending) {
                 takeTurn(lock, args[3], file);

@@ -2,7 +2,7 @@
 """kazoo's locks or Election as a contender of mixed_election_test.py and mixed_lock_test.py:
 kazoo_contender.py KIND HOST PATH NAME FILE.
 
-KIND is lock, read, write, election, or race: a plain client that creates PATH itself as soon as it can. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
+KIND is lock, read, write, election, semaphore (of 2 permits), or race: a plain client that creates PATH itself as soon as it can. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
 one line to FILE at the begin and the end of each turn: name, "begin" or "end", nanoseconds of CLOCK_MONOTONIC.
 """
 
@@ -58,7 +58,7 @@ def main():
     client = KazooClient(hosts=host, timeout=SESSION_S)
     client.start(timeout=15)
     make = {"election": client.Election, "lock": client.Lock, "read": client.ReadLock, "write": client.WriteLock,
-            "race": functools.partial(Race, client)}[kind]
+            "semaphore": functools.partial(client.Semaphore, max_leases=2), "race": functools.partial(Race, client)}[kind]
     contender = make(path, name)
 
     def wait_for_end():

@@ -12,7 +12,12 @@
 struct semaphore_options {
     struct hold_options hold;
     int64_t permits;
+    int64_t take; /* 0: 1 */
+    int naming;   /* index of semaphore_namings */
 };
+
+static const enum conclave_naming semaphore_namings[] = {
+    CONCLAVE_NAMING_NATIVE, CONCLAVE_NAMING_CURATOR_LOCK, CONCLAVE_NAMING_KAZOO};
 
 #define FIELD(name) offsetof(struct semaphore_options, name)
 
@@ -20,6 +25,10 @@ static const struct option_row ROWS[] = {
     {"permits", 'n', OPTION_INTEGER, FIELD(permits), "N",
      "Number of places; required. All contenders give the same number, or the others are refused "
      "with exit code 78."},
+    {"take", 0, OPTION_INTEGER, FIELD(take), "K", "Take K places at once, all or none; default 1."},
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|curator|kazoo",
+     "Layout below PATH, to share it with Curator's InterProcessSemaphoreV2 or kazoo's Semaphore. "
+     "native, the default: Conclave's."},
     OPTION_GROUP(ACQUIRE_ROWS, FIELD(hold)),
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
@@ -76,6 +85,8 @@ static int semaphore_start(struct hold *r, void **ret_holding)
     options.path = r->options->path;
     options.id = r->options->id;
     options.permits = (int32_t)own->permits;
+    options.take = (int32_t)own->take;
+    options.naming = semaphore_namings[own->naming];
     options.lease.grace_ms = hold_lease_grace_ms(r);
     int error = conclave_semaphore_open(r->recipes, &options, &callbacks, r, &semaphore);
     if (error != 0) {

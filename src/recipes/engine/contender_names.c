@@ -48,6 +48,24 @@ void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *bu
                    row->marker[kind]);
 }
 
+/* No guid has a "w". */
+static const char weight_label[] = "-w";
+
+void name_add_weight(int32_t weight, char *prefix)
+{
+    const char *marker = name_marker(CONCLAVE_NAMING_NATIVE);
+    size_t at = strlen(prefix) - strlen(marker) - 1;
+    (void)snprintf(prefix + at, NAME_PREFIX_MAX - at, "%s%" PRId32 "-%s", weight_label, weight,
+                   marker);
+}
+
+int32_t name_weight(const char *name)
+{
+    const char *at = strstr(name, weight_label);
+    long weight = at == NULL ? 1 : strtol(at + strlen(weight_label), NULL, 10);
+    return weight >= 1 && weight <= INT32_MAX ? (int32_t)weight : 1;
+}
+
 /* The text after the last occurrence of marker, or NULL. A guid may hold the marker's
  * characters, a sequence cannot. */
 static const char *after_last(const char *name, const char *marker)
@@ -118,6 +136,7 @@ int contenders_filter(enum conclave_naming naming, bool kinds, const struct conc
         struct line_entry *c = &list[n];
         if (kinds ? name_parse_kind(naming, name, &c->sequence, &c->kind)
                   : name_parse(naming, name, &c->sequence)) {
+            c->weight = name_weight(name);
             list[n++].name = name;
         }
     }

@@ -35,8 +35,9 @@ struct line_entry {
     const char *name; /* borrowed from the list of children */
     int32_t sequence;
     enum name_kind kind;
-    int64_t czxid; /* 0: not fetched */
-    bool gone;     /* vanished between the list and the fetch */
+    int32_t weight; /* permits that it asks for */
+    int64_t czxid;  /* 0: not fetched */
+    bool gone;      /* vanished between the list and the fetch */
 };
 
 /* The marker between guid and sequence ("n_"). Static. */
@@ -45,6 +46,11 @@ const char *name_marker(enum conclave_naming naming);
 /* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. Readers
  * and writers have no names in CONCLAVE_NAMING_CURATOR_LATCH. */
 void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf);
+
+/* Adds to such a prefix that the contender asks for several permits ("<guid>-w3-n_"); only in
+ * CONCLAVE_NAMING_NATIVE. */
+void name_add_weight(int32_t weight, char *prefix);
+int32_t name_weight(const char *name);
 
 /* Whether name is a contender's under this naming, and its sequence number. */
 bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence);

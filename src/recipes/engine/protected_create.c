@@ -501,6 +501,9 @@ void protected_create_start(struct protected_create *create, const struct protec
     if (!create_is_fixed(create)) {
         name_make_prefix(node->naming, node->kind, create->prefix);
     }
+    if (node->weight > 1) {
+        name_add_weight(node->weight, create->prefix);
+    }
     if (node->label != NULL) {
         create->prefix[strlen(create->prefix) - strlen(name_marker(node->naming))] = '\0';
     }

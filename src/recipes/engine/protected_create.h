@@ -61,7 +61,8 @@ struct protected_node {
     size_t data_len;
     const struct conclave_acl *acl;
     size_t acl_count;
-    bool no_wait; /* CONCLAVE_NAMING_FIXED: ends with CONCLAVE_EBUSY when another has the name */
+    int32_t weight; /* permits that it asks for, 0: 1 */
+    bool no_wait;   /* CONCLAVE_NAMING_FIXED: ends with CONCLAVE_EBUSY when another has the name */
 };
 
 /*   IDLE --start--> CREATE <--found nothing, lost answer--> RECOVER --found--> IDLE

@@ -128,12 +128,17 @@ struct conclave_op contender_create_op(const struct contender *c, const char *pa
     return op;
 }
 
+void contender_join_as(struct contender *c, const struct protected_node *node)
+{
+    assert(c->node == NULL);
+    contender_enter(c, CONTENDER_JOINING);
+    protected_create_start(&c->create, node);
+}
+
 void contender_join(struct contender *c, enum name_kind kind, const void *data, size_t len)
 {
     struct protected_node node = contender_node(c, kind, data, len);
-    assert(c->node == NULL);
-    contender_enter(c, CONTENDER_JOINING);
-    protected_create_start(&c->create, &node);
+    contender_join_as(c, &node);
 }
 
 void contender_submit(struct contender *c, struct step *step, const struct conclave_op *op,
@@ -157,6 +162,21 @@ void contender_take(struct contender *c, char *path, const struct conclave_stat 
     client_notify(contender_client(c));
 }
 
+void contender_joined(struct contender *c, char *path, const struct conclave_stat *stat,
+                      int64_t sent_ns)
+{
+    contender_take(c, path, stat);
+    c->sent_ns = c->class->create_proves ? sent_ns : 0;
+    place_enter(&c->place, path, c->node_session, c->czxid);
+    if (c->class->joined != NULL) {
+        c->class->joined(c);
+    }
+    contender_enter(c, CONTENDER_WAITING);
+    if (c->node_session != client_session_id(contender_client(c))) {
+        contender_node_gone(c, CONCLAVE_SESSION_EXPIRED);
+    }
+}
+
 static void contender_on_created(struct protected_create *create, int error, char *path,
                                  const struct conclave_stat *stat)
 {
@@ -165,16 +185,7 @@ static void contender_on_created(struct protected_create *create, int error, cha
     if (error != 0) {
         c->class->not_joined(c, error);
     } else {
-        contender_take(c, path, stat);
-        c->sent_ns = c->class->create_proves ? create->sent_ns : 0;
-        place_enter(&c->place, path, c->node_session, c->czxid);
-        if (c->class->joined != NULL) {
-            c->class->joined(c);
-        }
-        contender_enter(c, CONTENDER_WAITING);
-        if (c->node_session != client_session_id(contender_client(c))) {
-            contender_node_gone(c, CONCLAVE_SESSION_EXPIRED);
-        }
+        contender_joined(c, path, stat, create->sent_ns);
     }
     contender_run(c);
     handle_unref(&c->handle);

@@ -165,7 +165,8 @@ struct conclave_op contender_create_op(const struct contender *c, const char *pa
                                        const void *data, size_t len,
                                        enum conclave_create_mode mode);
 
-/* Makes the node of the line. */
+/* Makes the node of the line; or this one. */
+void contender_join_as(struct contender *c, const struct protected_node *node);
 void contender_join(struct contender *c, enum name_kind kind, const void *data, size_t len);
 
 /* Sends a request that is about the node of now; whether a request was about the node of now. */
@@ -175,6 +176,11 @@ static inline bool contender_is_current(const struct contender *c, const struct 
 {
     return step->generation == c->generation;
 }
+
+/* In JOINING: the node was made, and is ours; enters WAITING. path is taken. sent_ns: when the creation was sent, 0: not
+ * known. */
+void contender_joined(struct contender *c, char *path, const struct conclave_stat *stat,
+                      int64_t sent_ns);
 
 /* This node is ours: path is taken. */
 void contender_take(struct contender *c, char *path, const struct conclave_stat *stat);

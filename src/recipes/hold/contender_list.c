@@ -134,6 +134,7 @@ static int read_all(struct listing *l, const struct line_entry *list, size_t cou
         item->listing = l;
         step_init(&item->step, &l->handle);
         item->found.kind = list[l->count].kind;
+        item->found.weight = list[l->count].weight;
         item->found.participant.sequence = list[l->count].sequence;
         item->found.participant.node = strdup(list[l->count].name);
         if (item->found.participant.node == NULL) {

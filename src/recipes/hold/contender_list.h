@@ -14,6 +14,7 @@
 struct listed_contender {
     struct conclave_participant participant; /* node is the block that holds all its texts */
     enum name_kind kind;                     /* NAME_PLAIN unless kinds were asked for */
+    int32_t weight;                          /* permits that it asks for */
     int64_t place;                           /* its czxid, or that of whose place it has taken */
 };
 

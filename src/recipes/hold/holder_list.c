@@ -101,6 +101,7 @@ static int contenders_list(struct conclave_recipes *rt, const char *path, int32_
     struct listed_contender *found;
     size_t count;
     bool readers_only = true;
+    int64_t taken = 0;
     int error = contenders_read(rt, path, permits == 0, timeout_ms, &found, &count);
     if (error != 0) {
         return error;
@@ -113,11 +114,12 @@ static int contenders_list(struct conclave_recipes *rt, const char *path, int32_
     for (size_t i = 0; i < count; i++) {
         const struct conclave_participant *p = &found[i].participant;
         bool reads = found[i].kind == NAME_READ;
+        taken += found[i].weight;
         list[i] = (struct conclave_contender){
             .node = p->node,
             .id = p->id,
             .kind = kind_of(found[i].kind),
-            .holds = permits > 0 ? i < (size_t)permits : i == 0 || (reads && readers_only),
+            .holds = permits > 0 ? taken <= permits : i == 0 || (reads && readers_only),
             .session_id = p->session_id,
             .since_ms = p->since_ms,
             .token = {.czxid = found[i].place},

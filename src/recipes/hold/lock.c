@@ -1,6 +1,6 @@
 /* The parts that a lock adds to the contender (contender.h): acquires, releases, and their answers.
  * */
-#include "recipes/hold/lock.h"
+#include "recipes/hold/lease_pool.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -136,20 +136,27 @@ static enum name_kind lock_kind_wanted(const struct conclave_lock *l)
 
 void lock_join(struct conclave_lock *l)
 {
-    contender_join(&l->c, lock_kind_wanted(l), l->c.id, strlen(l->c.id));
+    if (l->pool != NULL) {
+        contender_enter(&l->c, CONTENDER_JOINING);
+        return;
+    }
+    struct protected_node node =
+        contender_node(&l->c, lock_kind_wanted(l), l->c.id, strlen(l->c.id));
+    node.weight = l->take;
+    contender_join_as(&l->c, &node);
 }
 
 /* No node is being made, and no probe or change is under way. */
 static bool lock_is_quiet(const struct conclave_lock *l)
 {
     return l->c.create.phase == PROTECTED_IDLE && l->change_create.phase == PROTECTED_IDLE &&
-           !l->probe.busy && !l->change_step.busy;
+           !l->probe.busy && !l->change_step.busy && (l->pool == NULL || pool_is_quiet(l->pool));
 }
 
 static bool lock_is_clear(struct contender *c)
 {
     const struct conclave_lock *l = lock_of(c);
-    return lock_is_quiet(l) && l->deletions == 0;
+    return lock_is_quiet(l) && l->deletions == 0 && (l->pool == NULL || pool_close(l->pool));
 }
 
 static void lock_out(struct contender *c)
@@ -170,20 +177,25 @@ static void lock_out(struct contender *c)
         return;
     }
     l->serving = first;
-    if (first->try) {
+    if (first->try && l->pool == NULL) {
         contender_enter(c, CONTENDER_ASKING);
     } else {
         lock_join(l);
     }
 }
 
-static bool lock_run_asking(struct contender *c)
+static bool lock_run_own(struct contender *c)
 {
-    if (c->state != CONTENDER_ASKING) {
-        return false;
+    struct conclave_lock *l = lock_of(c);
+    if (c->state == CONTENDER_ASKING) {
+        lock_probe_run(l);
+        return true;
     }
-    lock_probe_run(lock_of(c));
-    return true;
+    if (c->state == CONTENDER_JOINING && l->pool != NULL) {
+        pool_run(l->pool);
+        return true;
+    }
+    return false;
 }
 
 static void lock_joined(struct contender *c)
@@ -350,6 +362,10 @@ static void lock_leave(struct contender *c)
         }
         contender_forget_node(c);
     }
+    if (l->pool != NULL && !pool_leave(l->pool)) {
+        machine_retry_later(&c->machine);
+        return;
+    }
     contender_enter(c, CONTENDER_OUT);
     if (l->deletions == 0) {
         lock_tell_left(l);
@@ -474,6 +490,7 @@ static void lock_init(struct contender *c)
 static void lock_finish(struct contender *c)
 {
     lock_change_finish(lock_of(c));
+    pool_free(lock_of(c)->pool);
 }
 
 const struct contender_class lock_class = {
@@ -492,7 +509,7 @@ const struct contender_class lock_class = {
         },
     .create_proves = true,
     .leaving = lock_leaving,
-    .run = lock_run_asking,
+    .run = lock_run_own,
     .out = lock_out,
     .joined = lock_joined,
     .not_joined = lock_not_joined,

@@ -1,7 +1,7 @@
 /*
  * The lock's inside, shared by its files: lock.c (the lock's parts of the contender), lock_position.c
  * (the one it waits for), lock_change.c (downgrade, upgrade), lock_revoke.c, lock_api.c and lock_many.c (the
- * public functions), semaphore.c (a lock that N may hold).
+ * public functions), semaphore.c (a lock that N may hold), lease_pool.c (the same in other libraries' layouts).
  *
  * A lock is a contender (contender.h) that somebody asks for: acquires are requests in a list, the first
  * one is served, and the contender leaves when nobody is served. No callback begins or ends a hold:
@@ -69,7 +69,9 @@ struct conclave_lock {
     /* The user's options. */
     struct conclave_lock_options options; /* its copied fields in c are not used */
     struct conclave_lock_callbacks callbacks;
-    int32_t permits; /* of a semaphore; 0: a lock */
+    int32_t permits;         /* of a semaphore; 0: a lock */
+    int32_t take;            /* of them, by each acquire */
+    struct lease_pool *pool; /* of a semaphore in another library's layout, else NULL */
 
     /* Its requests. */
     struct list requests;         /* acquires, in their order */
@@ -177,10 +179,10 @@ void lock_change_end(struct conclave_lock *l, int error);
 
 /* --- lock_api.c ------------------------------------------------------------------ */
 
-/* For locks and semaphores: as the public functions. permits 0: a lock. */
+/* For locks and semaphores: as the public functions. permits 0: a lock; take: of them, by each acquire. */
 int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
                 const struct conclave_lock_callbacks *callbacks, void *ctx, int32_t permits,
-                struct conclave_lock **ret) CONCLAVE_MUST_USE;
+                int32_t take, struct conclave_lock **ret) CONCLAVE_MUST_USE;
 uint64_t lock_owner(uint64_t owner); /* 0: the calling thread */
 int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
                  struct conclave_token *ret_token) CONCLAVE_MUST_USE;

@@ -1,5 +1,5 @@
 /* The public functions of a lock: their checks, copies and requests to the machine in lock.c. */
-#include "recipes/hold/lock.h"
+#include "recipes/hold/lease_pool.h"
 
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -16,17 +16,26 @@ static bool lock_options_valid(const struct conclave_lock_options *o)
 
 int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
                 const struct conclave_lock_callbacks *callbacks, void *ctx, int32_t permits,
-                struct conclave_lock **ret)
+                int32_t take, struct conclave_lock **ret)
 {
     struct contender *c;
+    struct lease_pool *pool = NULL;
     struct contender_options common = {0};
     bool valid = options != NULL && lock_options_valid(options);
     if (valid) {
         common = (struct contender_options){options->path,   options->id,  options->naming,
                                             &options->lease, options->acl, options->acl_count};
     }
+    if (valid && permits > 0 && options->naming != CONCLAVE_NAMING_NATIVE) {
+        int error = pool_create(rt, options, take, &pool);
+        if (error != 0) {
+            return error;
+        }
+        common.naming = CONCLAVE_NAMING_FIXED; /* no line: its node decides nothing */
+    }
     int error = contender_open(rt, &lock_class, &common, valid ? options : NULL, ctx, &c);
     if (error != 0) {
+        pool_discard(pool);
         return error;
     }
     struct conclave_lock *l = lock_of(c);
@@ -35,6 +44,11 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
         l->callbacks = *callbacks;
     }
     l->permits = permits;
+    l->take = take;
+    l->pool = pool;
+    if (pool != NULL) {
+        pool_attach(pool, l);
+    }
     *ret = l;
     contender_opened(c);
     return 0;
@@ -44,7 +58,7 @@ int conclave_lock_open(struct conclave_recipes *rt, const struct conclave_lock_o
                        const struct conclave_lock_callbacks *callbacks, void *ctx,
                        struct conclave_lock **ret)
 {
-    return lock_create(rt, options, callbacks, ctx, 0, ret);
+    return lock_create(rt, options, callbacks, ctx, 0, 0, ret);
 }
 
 /* --- acquiring ------------------------------------------------------------------- */

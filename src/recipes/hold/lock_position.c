@@ -9,19 +9,31 @@ static struct conclave_lock *lock_of_place(struct place *place)
     return CONTAINER_OF(place, struct conclave_lock, c.place);
 }
 
-/* A reader waits for the last writer before it, even with others between; any other contender for
- * the one right before. Of a semaphore the first permits contenders hold it; the next one waits
- * until one of them leaves, those behind it until the one before them stops waiting. */
-static enum place_verdict lock_judge_kind(const struct conclave_lock *l, enum name_kind kind,
-                                          const struct line_entry *list, size_t at,
-                                          size_t *ret_before)
+/* The first contenders that ask together for no more than all permits hold the semaphore; the next one waits until one
+ * of them leaves, those behind it until the one before them stops waiting, even if they ask for fewer. */
+static enum place_verdict lock_judge_permits(const struct conclave_lock *l, int32_t own,
+                                             const struct line_entry *list, size_t at,
+                                             size_t *ret_before)
 {
-    if (l->permits > 0 && at < (size_t)l->permits) {
+    int64_t taken = 0;
+    for (size_t i = 0; i < at; i++) {
+        taken += list[i].weight;
+    }
+    if (taken + own <= l->permits) {
         return PLACE_FREE;
     }
-    if (l->permits > 0 && at == (size_t)l->permits) {
+    if (taken <= l->permits) {
         return PLACE_CROWD;
     }
+    *ret_before = at - 1;
+    return PLACE_BEHIND;
+}
+
+/* A reader waits for the last writer before it, even with others between; any other contender for
+ * the one right before. */
+static enum place_verdict lock_judge_kind(enum name_kind kind, const struct line_entry *list,
+                                          size_t at, size_t *ret_before)
+{
     while (at > 0) {
         at--;
         if (kind != NAME_READ || list[at].kind != NAME_READ) {
@@ -36,7 +48,8 @@ static enum place_verdict lock_judge(const struct place *place, const struct lin
                                      size_t count, size_t at, size_t *ret_before)
 {
     const struct conclave_lock *l = CONTAINER_OF(place, struct conclave_lock, c.place);
-    return lock_judge_kind(l, l->kind, list, at, ret_before);
+    return l->permits > 0 ? lock_judge_permits(l, list[at].weight, list, at, ret_before)
+                          : lock_judge_kind(l->kind, list, at, ret_before);
 }
 
 static void lock_place_free(struct place *place)
@@ -82,12 +95,20 @@ static enum name_kind lock_kind_asked(const struct conclave_lock *l)
     return l->options.kind == CONCLAVE_LOCK_READ ? NAME_READ : NAME_WRITE;
 }
 
+/* Behind all of them. */
+static enum place_verdict lock_judge_last(const struct conclave_lock *l,
+                                          const struct line_entry *list, size_t count)
+{
+    size_t before;
+    return l->permits > 0 ? lock_judge_permits(l, l->take, list, count, &before)
+                          : lock_judge_kind(lock_kind_asked(l), list, count, &before);
+}
+
 static void lock_probed(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_lock *l = CONTAINER_OF(step, struct conclave_lock, probe);
     struct line_entry *list = NULL;
     size_t count = 0;
-    size_t before;
     if (l->c.state != CONTENDER_ASKING || l->serving == NULL) {
         /* given up meanwhile */
     } else if (reply->error == CONCLAVE_NO_NODE) {
@@ -96,7 +117,7 @@ static void lock_probed(struct step *step, const struct conclave_reply *reply)
         lock_fail(l, error_without_waiting(reply->error));
     } else if (place_contenders(&l->c.place, reply, &list, &count) != 0) {
         lock_fail(l, CONCLAVE_ENOMEM);
-    } else if (lock_judge_kind(l, lock_kind_asked(l), list, count, &before) == PLACE_FREE) {
+    } else if (lock_judge_last(l, list, count) == PLACE_FREE) {
         l->probed = true;
     } else {
         lock_fail(l, CONCLAVE_EBUSY);

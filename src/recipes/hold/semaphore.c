@@ -10,7 +10,7 @@
  * N is in the parent's data. It is compared after the node was made: from then on the parent
  * cannot be reaped.
  */
-#include "recipes/hold/lock.h"
+#include "recipes/hold/lease_pool.h"
 
 #include <conclave/semaphore.h>
 
@@ -63,7 +63,10 @@ static void semaphore_on_limit(struct step *step, const struct conclave_reply *r
     } else if (reply->data_len == 0) {
         struct conclave_op op = conclave_op_set(l->c.path, text, strlen(text), reply->stat.version);
         contender_submit(&l->c, &l->probe, &op, semaphore_limit_set);
-    } else if (reply->data_len == strlen(text) && memcmp(reply->data, text, reply->data_len) == 0) {
+    } else if ((reply->data_len == strlen(text) &&
+                memcmp(reply->data, text, reply->data_len) == 0) ||
+               (l->pool != NULL && strspn(reply->data, "0123456789") != reply->data_len)) {
+        /* the same; or in kazoo's layout no number, which it does not mind */
         l->limit_known = true;
     } else {
         lock_fail(l, CONCLAVE_ECONFLICT);
@@ -81,7 +84,8 @@ static void semaphore_marked(struct step *step, const struct conclave_reply *rep
 
 void semaphore_joined(struct conclave_lock *l)
 {
-    l->limit_known = false;
+    /* Curator's semaphores leave it to their users that all have the same N. */
+    l->limit_known = l->pool != NULL && l->pool->naming == CONCLAVE_NAMING_CURATOR_LOCK;
     l->mark_due = false;
 }
 
@@ -124,7 +128,8 @@ int conclave_semaphore_open(struct conclave_recipes *rt,
 {
     struct conclave_lock_options lock = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock_callbacks lock_callbacks = {0};
-    if (options == NULL || options->size < sizeof *options || options->permits < 1) {
+    if (options == NULL || options->size < sizeof *options || options->permits < 1 ||
+        options->take < 0 || options->take > options->permits) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_semaphore *s = calloc(1, sizeof *s);
@@ -139,10 +144,12 @@ int conclave_semaphore_open(struct conclave_recipes *rt,
     s->ctx = ctx;
     lock.path = options->path;
     lock.id = options->id;
+    lock.naming = options->naming;
     lock.lease = options->lease;
     lock.acl = options->acl;
     lock.acl_count = options->acl_count;
-    int error = lock_create(rt, &lock, &lock_callbacks, s, options->permits, &s->lock);
+    int error = lock_create(rt, &lock, &lock_callbacks, s, options->permits,
+                            options->take > 0 ? options->take : 1, &s->lock);
     if (error != 0) {
         free(s);
         return error;

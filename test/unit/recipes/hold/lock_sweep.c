@@ -1,6 +1,6 @@
 /*
  * Two contenders and a hand-over, with one fault at every single request (support/sweep.h); for a mutex, for a
- * writer that downgrades before a writer, and for a semaphore with one that waits. Whatever the fault: no node is left,
+ * writer that downgrades before a writer, and for a semaphore of each layout. Whatever the fault: no node is left,
  * no two hold it at once, everybody gets it in the end, and no callback comes after on_closed.
  */
 #include "support/locker.h"
@@ -10,7 +10,7 @@
 
 enum { STEPS = 14, TRIES = 40 };
 
-enum recipe { MUTEX, DOWNGRADE, SEMAPHORE, RECIPES };
+enum recipe { MUTEX, DOWNGRADE, SEMAPHORE, CURATOR_SEMAPHORE, KAZOO_SEMAPHORE, RECIPES };
 
 struct actor {
     struct play *play;
@@ -138,10 +138,13 @@ static bool create(struct actor *a)
     static const struct conclave_lock_callbacks callbacks = {on_lost, NULL, on_closed};
     static const struct conclave_semaphore_callbacks semaphore_callbacks = {NULL,
                                                                             on_semaphore_closed};
-    if (is_recipe(a->play, SEMAPHORE)) {
+    if (a->play->s->scene >= SEMAPHORE) {
         struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
         options.path = LOCK_PATH;
         options.permits = 1;
+        options.naming = is_recipe(a->play, CURATOR_SEMAPHORE) ? CONCLAVE_NAMING_CURATOR_LOCK
+                         : is_recipe(a->play, KAZOO_SEMAPHORE) ? CONCLAVE_NAMING_KAZOO
+                                                               : CONCLAVE_NAMING_NATIVE;
         return conclave_semaphore_open(a->recipes, &options, &semaphore_callbacks, a,
                                        &a->semaphore) == 0;
     }
@@ -254,7 +257,8 @@ static const char *turns(struct sweep_case *s)
 
 int main(void)
 {
-    static const char *const names[RECIPES] = {"mutex", "downgrade", "semaphore"};
+    static const char *const names[RECIPES] = {"mutex", "downgrade", "semaphore",
+                                               "semaphore of Curator", "semaphore of kazoo"};
     static struct sweep_plan plans[RECIPES];
     for (int i = 0; i < RECIPES; i++) {
         plans[i] = (struct sweep_plan){
@@ -265,12 +269,13 @@ int main(void)
             .steps = STEPS,
             .beside = 16,
             .least = 10,
-            .parent = LOCK_PATH,
+            .parent = i == CURATOR_SEMAPHORE ? LOCK_PATH "/leases" : LOCK_PATH,
             .sets_fault = true,
             .play = turns,
         };
     }
-    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plans[MUTEX]), SWEEP_TESTS(&plans[DOWNGRADE]),
-                                       SWEEP_TESTS(&plans[SEMAPHORE])};
+    const struct CMUnitTest tests[] = {
+        SWEEP_TESTS(&plans[MUTEX]), SWEEP_TESTS(&plans[DOWNGRADE]), SWEEP_TESTS(&plans[SEMAPHORE]),
+        SWEEP_TESTS(&plans[CURATOR_SEMAPHORE]), SWEEP_TESTS(&plans[KAZOO_SEMAPHORE])};
     return RUN_TESTS(tests);
 }

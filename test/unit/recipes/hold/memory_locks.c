@@ -204,11 +204,22 @@ static int several_scene(struct starving *s)
 
 /* --- semaphore ----------------------------------------------------------------------------------- */
 
+static enum conclave_naming semaphore_naming;
+
+/* A waiter has its node behind the holder's, or in the gate. */
+static bool semaphore_has_waiter(const struct starving *s)
+{
+    return semaphore_naming == CONCLAVE_NAMING_NATIVE
+               ? fake_zk_child_count(s->zk, LOCK_PATH) == 2
+               : fake_zk_child_count(s->zk, LOCK_PATH "-__lock__") > 0;
+}
+
 static int semaphore_open(struct conclave_recipes *recipes, struct conclave_semaphore **ret)
 {
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     options.path = LOCK_PATH;
     options.permits = 1;
+    options.naming = semaphore_naming;
     return conclave_semaphore_open(recipes, &options, NULL, NULL, ret);
 }
 
@@ -240,7 +251,7 @@ static int permit_behind(struct starving *s, struct conclave_semaphore *semaphor
     TWICE(error, conclave_semaphore_acquire_async(semaphore, PATIENCE_MS, on_permit, s));
     MUST(s, error, "waiting for it");
     if (error == 0) {
-        AWAIT(s, s->told != UNTOLD || fake_zk_child_count(s->zk, LOCK_PATH) == 2, "does not wait");
+        AWAIT(s, s->told != UNTOLD || semaphore_has_waiter(s), "does not wait");
         CHECK(s, s->told != 0, "granted beside the rival");
     }
     int freed;
@@ -314,6 +325,13 @@ static void every_allocation_of_a_semaphore_fails_once(void **state)
     starving_sweep(semaphore_scene, true, 40);
 }
 
+static void every_allocation_of_a_semaphore_of_kazoo_fails_once(void **state)
+{
+    semaphore_naming = CONCLAVE_NAMING_KAZOO;
+    starving_sweep(semaphore_scene, true, 40);
+    semaphore_naming = CONCLAVE_NAMING_NATIVE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +340,7 @@ int main(void)
         cmocka_unit_test(every_allocation_of_a_reader_fails_once),
         cmocka_unit_test(every_allocation_of_several_locks_fails_once),
         cmocka_unit_test(every_allocation_of_a_semaphore_fails_once),
+        cmocka_unit_test(every_allocation_of_a_semaphore_of_kazoo_fails_once),
     };
     return RUN_TESTS(tests);
 }
