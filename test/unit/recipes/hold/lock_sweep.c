@@ -8,7 +8,7 @@
 
 #include <conclave/semaphore.h>
 
-enum { STEPS = 14, TRIES = 40 };
+enum { STEPS = 14, POOL_STEPS = 24, TRIES = 40 };
 
 enum recipe { MUTEX, DOWNGRADE, SEMAPHORE, CURATOR_SEMAPHORE, KAZOO_SEMAPHORE, RECIPES };
 
@@ -266,7 +266,7 @@ int main(void)
             .first_scene = i,
             .scenes = 1,
             .endpoints = 2,
-            .steps = STEPS,
+            .steps = i >= CURATOR_SEMAPHORE ? POOL_STEPS : STEPS,
             .beside = 16,
             .least = 10,
             .parent = i == CURATOR_SEMAPHORE ? LOCK_PATH "/leases" : LOCK_PATH,
