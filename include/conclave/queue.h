@@ -136,9 +136,8 @@ struct conclave_put_options {
     const char *id;
 };
 #define CONCLAVE_PUT_OPTIONS_INIT                                                                  \
-    {                                                                                              \
-        .size = sizeof(struct conclave_put_options), .priority = CONCLAVE_QUEUE_PRIORITY_DEFAULT   \
-    }
+    CONCLAVE_INIT_WITH(conclave_put_options,                                                       \
+                       CONCLAVE_SET(priority, CONCLAVE_QUEUE_PRIORITY_DEFAULT))
 
 /* As conclave_queue_put. CONCLAVE_EINVAL also for what the layout cannot say. A delayed item counts for max_items. */
 CONCLAVE_API int conclave_queue_put_with(struct conclave_queue *queue,

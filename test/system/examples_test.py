@@ -371,7 +371,7 @@ def cache(bench):
     program.expect(r"CHANGED /example/cache/a = 2")
     program.process.stdin.write(b"/example/cache/a\n/example/cache/b\n/elsewhere\n")
     program.expect(r"found /example/cache/a = 2\n/example/cache/b: no node at this path\n/elsewhere: invalid argument")
-    bench.conclave("delete", "/example/cache/a")
+    bench.conclave("rm", "/example/cache/a")
     program.expect(r"DELETED /example/cache/a = 2")
     program.process.stdin.close()
     program.end(0)

@@ -69,6 +69,20 @@ void help_text(const char *text, int indent)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
+/* Prints the head of a row. A list of choices that is wider than the page is broken behind a "|". */
+static void print_row_head(FILE *out, const char *head)
+{
+    const char *rest = head;
+    if (strlen(head) > HELP_WIDTH) {
+        rest = head + HELP_WIDTH;
+        while (rest > head && rest[-1] != '|') {
+            rest--;
+        }
+        fprintf(out, "%.*s\n%*s", (int)(rest - head), head, HELP_COLUMN, "");
+    }
+    fprintf(out, "%-*s", HELP_COLUMN, rest);
+}
+
 static void print_row(FILE *out, const struct option_row *row, const char *help)
 {
     char head[128];
@@ -79,7 +93,7 @@ static void print_row(FILE *out, const struct option_row *row, const char *help)
     const char *value = row->value;
     snprintf(head, sizeof head, "  %s--%s%s%s", letter, row->name, value != NULL ? " " : "",
              value != NULL ? value : "");
-    fprintf(out, "%-*s", HELP_COLUMN, head);
+    print_row_head(out, head);
     if (strlen(head) >= HELP_COLUMN) {
         fprintf(out, "\n%*s", HELP_COLUMN, "");
     }

@@ -259,6 +259,7 @@ static void E135_observers_see_each_leader(void **state)
     EVENTUALLY(candidate_log_is(&watcher, "-"));
     fixed_join(&a, zk, 0, "a");
     EVENTUALLY(candidate_log_is(&watcher, "- a"));
+    EVENTUALLY(LEADS(&a)); /* the watcher may hear of it first */
     assert_int_equal(candidate_leader_token(&watcher), conclave_election_token(a.election).czxid);
     assert_int_equal(conclave_election_set_data(a.election, "b", 1), 0);
     EVENTUALLY(candidate_log_is(&watcher, "- a b"));
