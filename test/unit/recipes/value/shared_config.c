@@ -343,6 +343,25 @@ static void E31_an_answer_that_is_too_large_ends_it(void **state)
     reader_finish(&r);
 }
 
+/* Freed by its end while the answer was still looked at: seen under AddressSanitizer. */
+static void E31_a_list_that_is_too_large_ends_it(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct reader r;
+    make_app(zk);
+    fake_zk_create(zk, PATH, "one", 0);
+    fake_zk_create(zk, PATH "/a", "two", 0);
+    hook(zk, 0, WIRE_GET_CHILDREN2, PATH, 1, FAKE_OVERSIZED);
+    struct conclave_config_options options = options_of(true);
+    memset(&r, 0, sizeof r);
+    (void)pthread_mutex_init(&r.lock, NULL);
+    candidate_connect_to(&r.c, zk, 0, "x", NULL, 5000); /* so much takes its time */
+    reader_start(&r, &options);
+    EVENTUALLY(reader_get(&r, &r.closed) == 1);
+    assert_int_equal(r.closed_why, CONCLAVE_ETOOBIG);
+    reader_finish(&r);
+}
+
 static void E18_no_permission_ends_it(void **state)
 {
     struct fake_zk *zk = *state;
@@ -924,6 +943,7 @@ int main(void)
         E_TEST(E94_of_a_burst_the_last_is_told_and_none_out_of_order),
         E_TEST(E30_ensemble_that_lost_everything),
         E_TEST(E31_an_answer_that_is_too_large_ends_it),
+        E_TEST(E31_a_list_that_is_too_large_ends_it),
         E_TEST(E18_no_permission_ends_it),
         E_TEST(tree_by_a_recursive_watch),
         E_TEST(tree_by_one_shot_watches),
