@@ -16,6 +16,7 @@
 #ifndef CONCLAVE_CONCLAVE_HPP
 #define CONCLAVE_CONCLAVE_HPP
 
+#include <conclave/cpp/cache.hpp>
 #include <conclave/cpp/client.hpp>
 #include <conclave/cpp/client_base.hpp>
 #include <conclave/cpp/election.hpp>

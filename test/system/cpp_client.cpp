@@ -3,6 +3,8 @@
 
 #include <poll.h>
 
+#include <sstream>
+
 static void styles()
 {
     auto client = connect();
@@ -170,6 +172,44 @@ static void states()
     } catch (const conclave::error &e) {
         CHECK(e.code() == CONCLAVE_ETLS &&
               std::string(e.what()).find("/nonexistent/ca.pem") != std::string::npos);
+    }
+}
+
+static void log_lines()
+{
+    std::ostringstream lines;
+    conclave::client_options options;
+    options.servers = "127.0.0.1:1," + server; /* nothing listens at the first */
+    options.log_stream = &lines;
+    options.log_level = CONCLAVE_LOG_DEBUG;
+    options.retry.emplace();
+    conclave::client client(options);
+    client.wait_connected(patience);
+    client.set_servers(other_name);
+    CHECK(client.servers() == other_name && client.present_servers() == other_name);
+    CHECK(client.get("/").is_null || client.connected());
+    client.set_servers(server);
+    CHECK(client.exists("/"));
+    client.close();
+    CHECK(lines.str().find("INFO ") != std::string::npos &&
+          lines.str().find(server) != std::string::npos);
+    std::atomic<int> count{0};
+    options.on_log = [&](const conclave::log_line &line) {
+        count += !line.text.empty() && line.text.find(line.message) == 0;
+        throw std::runtime_error("log");
+    };
+    options.on_exception = [&](std::exception_ptr, const char *where) {
+        count += std::string(where) == "on_log";
+    };
+    client = conclave::client(options);
+    UNTIL(count >= 2);
+    options.session_timeout = std::chrono::milliseconds(-5);
+    try {
+        conclave::client refused(options);
+        CHECK(false);
+    } catch (const conclave::error &e) {
+        CHECK(e.code() == CONCLAVE_EINVAL &&
+              std::string(e.what()).find("session_timeout_ms") != std::string::npos);
     }
 }
 
@@ -342,8 +382,13 @@ static void race_master()
 }
 
 const std::vector<test_case> client_cases = {
-    {"styles", styles},           {"requests", requests}, {"watches", watches},
-    {"states", states},           {"own_loop", own_loop}, {"virtual_events", virtual_events},
+    {"styles", styles},
+    {"requests", requests},
+    {"watches", watches},
+    {"states", states},
+    {"log_lines", log_lines},
+    {"own_loop", own_loop},
+    {"virtual_events", virtual_events},
     {"race_master", race_master},
 #ifdef CONCLAVE_HAS_COROUTINES
     {"coroutines", coroutines},

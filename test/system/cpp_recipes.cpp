@@ -338,6 +338,34 @@ static void values()
     CHECK(conclave::config::put_many(client, {{path, "good"}}) > 0);
 }
 
+static void caches()
+{
+    auto client = connect();
+    const std::string path = fresh("cache");
+    std::atomic<int> created{0};
+    std::atomic<bool> loaded{false};
+    conclave::persistent_node node(client, {path + "/one", "1"});
+    node.wait(patience);
+    CHECK(node.presence() == CONCLAVE_MEMBERSHIP_IN && node.path() == path + "/one");
+    conclave::cache_options options;
+    options.path = path;
+    options.without = {"hidden"};
+    options.on_event = [&](auto &, const conclave::cache_event &e) {
+        created += e.change == CONCLAVE_CACHE_CREATED && e.after && !e.before;
+    };
+    options.on_loaded = [&](auto &) { loaded = true; };
+    conclave::cache cache(client, options);
+    cache.wait(0, patience);
+    UNTIL(loaded && created == 2);
+    CHECK(cache.get(path + "/one")->data == "1" && !cache.get(path + "/two") &&
+          cache.status().fresh);
+    node.set_data("2");
+    UNTIL(cache.get(path + "/one")->data == "2");
+    CHECK(cache.children(path).nodes.size() == 1 && cache.subtree(path).nodes.size() == 2);
+    node.reset();
+    UNTIL(!cache.get(path + "/one"));
+}
+
 static void redis()
 {
     auto client = connect();
@@ -355,5 +383,6 @@ const std::vector<test_case> recipe_cases = {
     {"semaphores", semaphores}, {"elections", elections},
     {"electors", electors},     {"queues", queues},
     {"barriers", barriers},     {"groups", groups},
-    {"values", values},         {"redis", redis},
+    {"values", values},         {"caches", caches},
+    {"redis", redis},
 };

@@ -47,6 +47,13 @@ struct session_key {
     std::array<uint8_t, 16> passwd{};
 };
 
+/* As struct conclave_retry_options. */
+struct retry_options {
+    uint32_t max_repeats = 10;
+    milliseconds pause_min{50};
+    milliseconds pause_max{2000};
+};
+
 /* As struct conclave_client_options. */
 struct client_options {
     std::string
@@ -66,6 +73,15 @@ struct client_options {
     size_t max_request = 0;
     size_t max_reply = 0;
     size_t max_requests = 0;
+    /* The client's log: to a function, or else to a stream, a line each, which must live as long as the session. */
+    std::function<void(const log_line &)> on_log{};
+    std::ostream *log_stream = nullptr;
+    conclave_log_level log_level = CONCLAVE_LOG_INFO;
+    std::optional<retry_options> retry{}; /* how requests are repeated; empty: not at all */
+    milliseconds connect_timeout{0};      /* these three: 0: the library's */
+    milliseconds reconnect_min{0};
+    milliseconds reconnect_max{0};
+    bool follow_ensemble = false; /* use the servers of /zookeeper/config when they change */
 };
 
 class client
@@ -131,6 +147,33 @@ class client
     std::string servers() const
     {
         return options_ ? options_->servers : std::string();
+    }
+
+    /* Goes over to other servers with the same session (conclave_client_set_servers). */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    void set_servers(const std::string &servers, S &&...style)
+    {
+        const auto keep = session_;
+        detail::run<detail::nothing>(
+            sink(), "set_servers",
+            [&](detail::nothing &) {
+                int error = keep ? conclave_client_set_servers(keep->client(), servers.c_str())
+                                 : static_cast<int>(CONCLAVE_ECLOSED);
+                if (error == 0) {
+                    options_->servers = servers;
+                }
+                return error;
+            },
+            nullptr, std::forward<S>(style)...);
+    }
+    /* "host:port,host:port": the present list, in the order in which they are tried. */
+    std::string present_servers() const
+    {
+        std::array<char, 4096> text{};
+        if (const auto keep = session_) {
+            conclave_client_servers(keep->client(), text.data(), text.size());
+        }
+        return text.data();
     }
 
     /* --- state: any thread --- */
@@ -202,7 +245,7 @@ class client
     /* All of the above at one moment. */
     conclave_session data() const noexcept
     {
-        conclave_session now{};
+        auto now = detail::sized<conclave_session>(0);
         now.state = CONCLAVE_STATE_CLOSED;
         if (const auto keep = session_) {
             conclave_client_session(keep->client(), &now);
@@ -472,6 +515,20 @@ class client
         raw.max_request = o.max_request;
         raw.max_reply = o.max_reply;
         raw.max_requests = o.max_requests;
+        raw.log_level = o.log_level;
+        raw.connect_timeout_ms = o.connect_timeout.count();
+        raw.reconnect_min_ms = o.reconnect_min.count();
+        raw.reconnect_max_ms = o.reconnect_max.count();
+        raw.follow_ensemble = o.follow_ensemble;
+        raw.error = why.data();
+        raw.error_len = why.size();
+        conclave_retry_options retry = CONCLAVE_RETRY_OPTIONS_INIT;
+        if (o.retry) {
+            retry.max_repeats = o.retry->max_repeats;
+            retry.pause_min_ms = o.retry->pause_min.count();
+            retry.pause_max_ms = o.retry->pause_max.count();
+            raw.retry = &retry;
+        }
         acl.put(raw);
         if (o.session) {
             raw.session_id = o.session->id;
@@ -485,8 +542,6 @@ class client
             tls.key_password = detail::or_null(o.tls->key_password);
             tls.server_name = detail::or_null(o.tls->server_name);
             tls.verify = o.tls->verify;
-            tls.error = why.data();
-            tls.error_len = why.size();
             raw.tls = &tls;
         }
         if (o.sasl) {
@@ -496,14 +551,17 @@ class client
             sasl.password_file = detail::or_null(o.sasl->password_file);
             sasl.service = detail::or_null(o.sasl->service);
             sasl.host = detail::or_null(o.sasl->host);
-            sasl.error = why.data();
-            sasl.error_len = why.size();
             raw.sasl = &sasl;
         }
         auto errors = std::make_shared<detail::sink>();
         errors->handler = o.on_exception;
+        auto on_log = o.on_log;
+        if (!on_log && o.log_stream != nullptr) {
+            on_log = [to = o.log_stream](const log_line &line) { *to << line << std::endl; };
+        }
         try {
-            return std::make_shared<detail::session>(raw, o.threads, std::move(errors), o.on_state);
+            return std::make_shared<detail::session>(raw, o.threads, std::move(errors), o.on_state,
+                                                     std::move(on_log));
         } catch (const conclave::error &e) {
             if (why[0] == '\0') {
                 throw;
@@ -523,6 +581,7 @@ class client
     {
         if (session_) {
             session_->states().shut();
+            session_->drain();
             session_.reset();
         }
     }

@@ -34,12 +34,13 @@ class client_base
         close_session();
     }
 
-    /* Begins a session; on_connected says when a server has it. Ends an earlier one first. on_state and
+    /* Begins a session; on_connected says when a server has it. Ends an earlier one first. on_state, on_log and
      * on_exception of the options are replaced by the virtual functions. */
     void create_session(client_options options)
     {
         close_session();
         options.on_state = [this](conclave_state state) { dispatch(state); };
+        options.on_log = [this](const log_line &line) { on_log(line); };
         options.on_exception = [this](std::exception_ptr e, const char *where) {
             on_exception(e, where);
         };
@@ -184,6 +185,10 @@ class client_base
     }
     /* A change of a watched node. CONCLAVE_EVENT_RESUMED: some may have been missed. */
     virtual void on_event(const event &)
+    {
+    }
+    /* A line of the client's log, of options.log_level or more weight. */
+    virtual void on_log(const log_line &)
     {
     }
     /* What a function of the program threw in a callback. */

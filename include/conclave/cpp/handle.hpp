@@ -104,6 +104,12 @@ class handle_state final
         return error;
     }
 
+    bool ends() noexcept override
+    {
+        std::lock_guard<std::mutex> hold(lock_);
+        return reap_;
+    }
+
     /* Ends the C handle for good: now, or in the background if this thread runs a callback. */
     void dispose() noexcept
     {

@@ -89,6 +89,20 @@ struct lease_options {
     bool stop_on_suspend = false;
 };
 
+/* A line of a client's log, as struct conclave_log_line. */
+struct log_line {
+    conclave_log_level level = CONCLAVE_LOG_INFO;
+    std::string message;
+    std::string text; /* all of it, in one line */
+    std::vector<std::pair<std::string, std::string>> fields;
+
+    /* "WARNING cannot use the server server=10.0.0.1:2181 ..." */
+    friend std::ostream &operator<<(std::ostream &to, const log_line &line)
+    {
+        return to << conclave_log_level_name(line.level) << ' ' << line.text;
+    }
+};
+
 namespace detail
 {
 
@@ -229,16 +243,38 @@ class gate
 struct session_member {
     virtual void begin_close() noexcept = 0;
     virtual int wait_closed(int64_t timeout_ms) noexcept = 0;
+    /* It was destroyed in a callback and ends by itself. */
+    virtual bool ends() noexcept = 0;
 
   protected:
     ~session_member() = default;
 };
 
-/* Takes the changes of a client's state until CLOSED, the last. */
+/* Takes the lines and the changes of a client's state until CLOSED, the last. */
 struct state_listener {
     std::shared_ptr<const sink> errors;
     std::function<void(conclave_state)> fn;
+    std::function<void(const log_line &)> on_log;
     gate calls;
+
+    static void log(conclave_client *, const conclave_log_line *raw, void *ctx)
+    {
+        const std::shared_ptr<state_listener> keep =
+            *static_cast<std::shared_ptr<state_listener> *>(ctx);
+        gate::pass pass(keep->calls);
+        if (pass) {
+            guarded(*keep->errors, "on_log", [&] {
+                log_line line;
+                line.level = raw->level;
+                line.message = raw->message;
+                line.text = raw->text;
+                for (const char *const *field = raw->fields; *field != nullptr; field += 2) {
+                    line.fields.emplace_back(field[0], field[1]);
+                }
+                keep->on_log(line);
+            });
+        }
+    }
 
     static void call(conclave_client *, conclave_state state, void *ctx)
     {
@@ -259,14 +295,18 @@ class session
 {
   public:
     session(const conclave_client_options &options, bool threads,
-            std::shared_ptr<const sink> errors, std::function<void(conclave_state)> on_state)
-        : errors_(std::move(errors)), listener_(std::make_shared<state_listener>())
+            std::shared_ptr<const sink> errors, std::function<void(conclave_state)> on_state,
+            std::function<void(const log_line &)> on_log)
+        : threads_(threads), errors_(std::move(errors)),
+          listener_(std::make_shared<state_listener>())
     {
         listener_->errors = errors_;
         listener_->fn = std::move(on_state);
+        listener_->on_log = std::move(on_log);
         auto ctx = std::make_unique<std::shared_ptr<state_listener>>(listener_);
         conclave_client_options raw = options;
         raw.on_state = state_listener::call;
+        raw.on_log = listener_->on_log ? state_listener::log : nullptr;
         raw.ctx = ctx.get();
         check(conclave_client_open(&raw, &client_), "client");
         (void)ctx.release(); /* the state CLOSED deletes it */
@@ -302,6 +342,19 @@ class session
         } catch (...) { /* no memory for the list: the handles lose their session instead */
         }
         close_client(timeout_ms);
+    }
+
+    /* Without threads, before the program gives up its loop: runs what ends in the background. */
+    void drain() noexcept
+    {
+        try {
+            for (const auto &each : threads_ ? decltype(members())() : members()) {
+                if (each->ends()) {
+                    (void)each->wait_closed(CONCLAVE_FOREVER);
+                }
+            }
+        } catch (...) { /* no memory for the list: the session ends with the process */
+        }
     }
 
     void add(const std::weak_ptr<session_member> &each)
@@ -361,6 +414,7 @@ class session
 
     static constexpr int64_t close_ms = 2000;
 
+    const bool threads_;
     std::shared_ptr<const sink> errors_;
     std::shared_ptr<state_listener> listener_;
     conclave_client *client_ = nullptr;
