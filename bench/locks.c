@@ -320,7 +320,8 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
 
 static void handle_begin(struct handle *h)
 {
-    static const struct conclave_election_callbacks callbacks = {.on_elected = on_elected};
+    static const struct conclave_election_callbacks callbacks = {.size = sizeof callbacks,
+                                                                 .on_elected = on_elected};
     struct conclave_semaphore_options semaphore = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     struct conclave_election_options election = CONCLAVE_ELECTION_OPTIONS_INIT;
     h->owner = (uint64_t)++line.begun;

@@ -66,7 +66,8 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 
 static int run(struct conclave_recipes *recipes, char **argv)
 {
-    static const struct conclave_group_callbacks callbacks = {.on_view = on_view};
+    static const struct conclave_group_callbacks callbacks = {.size = sizeof callbacks,
+                                                              .on_view = on_view};
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     struct gateway gateway = {argv[2], argv[3]};
     struct conclave_group *group;

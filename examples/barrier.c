@@ -50,7 +50,8 @@ int main(int argc, char **argv)
 
     struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_double_barrier_options options = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
-    struct conclave_double_barrier_callbacks callbacks = {.on_lost = on_lost};
+    struct conclave_double_barrier_callbacks callbacks = {.size = sizeof callbacks,
+                                                          .on_lost = on_lost};
     struct conclave_client *client = NULL;
     struct conclave_recipes *recipes = NULL;
     struct conclave_double_barrier *barrier = NULL;

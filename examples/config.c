@@ -67,8 +67,8 @@ static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 
 static int run(struct conclave_recipes *recipes, char **argv)
 {
-    static const struct conclave_config_callbacks callbacks = {validate, on_change, on_stale, NULL,
-                                                               NULL};
+    static const struct conclave_config_callbacks callbacks = {
+        sizeof callbacks, validate, on_change, on_stale, NULL, NULL};
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
     struct conclave_config *config;
     options.path = argv[1];

@@ -80,8 +80,8 @@ static void work(struct conclave_election *election)
 
 static int run(struct conclave_recipes *recipes, const char *path, const char *name)
 {
-    static const struct conclave_election_callbacks callbacks = {on_elected, on_revoked, on_leader,
-                                                                 on_closed};
+    static const struct conclave_election_callbacks callbacks = {sizeof callbacks, on_elected,
+                                                                 on_revoked, on_leader, on_closed};
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
     struct conclave_election *election;
     options.path = path;

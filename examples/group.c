@@ -47,8 +47,8 @@ static void on_membership(struct conclave_group *group, enum conclave_membership
 
 static int run(struct conclave_recipes *recipes, char **argv)
 {
-    static const struct conclave_group_callbacks callbacks = {on_change, on_view, on_membership,
-                                                              NULL};
+    static const struct conclave_group_callbacks callbacks = {sizeof callbacks, on_change, on_view,
+                                                              on_membership, NULL};
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     struct conclave_group *group;
     options.path = argv[1];

@@ -60,7 +60,8 @@ static int add_one(struct conclave_client *client, struct conclave_lock *lock, c
 
 static int run(struct conclave_client *client, struct conclave_recipes *recipes, char **argv)
 {
-    static const struct conclave_lock_callbacks callbacks = {.on_lost = on_lost};
+    static const struct conclave_lock_callbacks callbacks = {.size = sizeof callbacks,
+                                                             .on_lost = on_lost};
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
     options.path = argv[1];

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 
     struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_queue_options options = CONCLAVE_QUEUE_OPTIONS_INIT;
-    struct conclave_queue_callbacks callbacks = {.on_lost = on_lost};
+    struct conclave_queue_callbacks callbacks = {.size = sizeof callbacks, .on_lost = on_lost};
     struct conclave_client *client = NULL;
     struct conclave_recipes *recipes = NULL;
     struct conclave_queue *queue = NULL;

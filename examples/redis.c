@@ -108,7 +108,7 @@ static void write_to(struct conclave_redis *redis, const struct conclave_redis_v
 
 static int run(struct conclave_recipes *recipes, const char *cluster, const char *key)
 {
-    static const struct conclave_redis_callbacks callbacks = {on_change, NULL};
+    static const struct conclave_redis_callbacks callbacks = {sizeof callbacks, on_change, NULL};
     struct conclave_redis_options options = CONCLAVE_REDIS_OPTIONS_INIT;
     struct conclave_redis_view *view = NULL;
     struct conclave_redis *redis;

@@ -67,8 +67,10 @@ static void list_services(struct conclave_recipes *recipes, const char *path)
 
 static int run(struct conclave_recipes *recipes, int argc, char **argv)
 {
-    static const struct conclave_registration_callbacks registering = {on_registered, NULL};
-    static const struct conclave_discovery_callbacks discovering = {on_change, NULL};
+    static const struct conclave_registration_callbacks registering = {sizeof registering,
+                                                                       on_registered, NULL};
+    static const struct conclave_discovery_callbacks discovering = {sizeof discovering, on_change,
+                                                                    NULL};
     struct conclave_registration_options instance = CONCLAVE_REGISTRATION_OPTIONS_INIT;
     struct conclave_discovery_options service = CONCLAVE_DISCOVERY_OPTIONS_INIT;
     struct conclave_registration *registration;

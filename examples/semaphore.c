@@ -48,7 +48,8 @@ static void on_lost(struct conclave_semaphore *semaphore, int why, int64_t stop_
 
 static int run(struct conclave_recipes *recipes, char **argv)
 {
-    static const struct conclave_semaphore_callbacks callbacks = {.on_lost = on_lost};
+    static const struct conclave_semaphore_callbacks callbacks = {.size = sizeof callbacks,
+                                                                  .on_lost = on_lost};
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     struct conclave_semaphore *semaphore;
     options.path = argv[1];

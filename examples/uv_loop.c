@@ -70,8 +70,10 @@ static void on_closed(struct conclave_election *election, int why, void *ctx)
 
 static int start(struct program *p, const char *path)
 {
-    static const struct conclave_election_callbacks callbacks = {
-        .on_elected = on_elected, .on_revoked = on_revoked, .on_closed = on_closed};
+    static const struct conclave_election_callbacks callbacks = {.size = sizeof callbacks,
+                                                                 .on_elected = on_elected,
+                                                                 .on_revoked = on_revoked,
+                                                                 .on_closed = on_closed};
     struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
     options.path = path;

@@ -28,9 +28,11 @@ extern "C" {
 struct conclave_barrier;
 
 struct conclave_barrier_callbacks {
+    size_t size;
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_barrier *barrier, int why, void *ctx);
 };
+#define CONCLAVE_BARRIER_CALLBACKS_INIT CONCLAVE_INIT(conclave_barrier_callbacks)
 
 /* Begin with CONCLAVE_BARRIER_OPTIONS_INIT, then set what differs. */
 struct conclave_barrier_options {
@@ -100,6 +102,7 @@ enum conclave_barrier_layout {
 };
 
 struct conclave_double_barrier_callbacks {
+    size_t size;
     /* The membership is gone between enter and leave: CONCLAVE_SESSION_EXPIRED, or CONCLAVE_ELOST
      * when somebody deleted its node. At most once. The others' leave counts it as gone. */
     void (*on_lost)(struct conclave_double_barrier *barrier, int why, void *ctx);
@@ -107,6 +110,7 @@ struct conclave_double_barrier_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_double_barrier *barrier, int why, void *ctx);
 };
+#define CONCLAVE_DOUBLE_BARRIER_CALLBACKS_INIT CONCLAVE_INIT(conclave_double_barrier_callbacks)
 
 /* Begin with CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT, then set what differs. */
 struct conclave_double_barrier_options {

@@ -65,8 +65,9 @@ CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t 
 CONCLAVE_API int conclave_client_wait_connected(struct conclave_client *client,
                                                 int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* The session's current data. Any thread. */
+/* The session's current data. Begin with CONCLAVE_SESSION_INIT. Any thread. */
 struct conclave_session {
+    size_t size;
     enum conclave_state state;
     int64_t id;         /* 0: none */
     int64_t timeout_ms; /* negotiated */
@@ -74,6 +75,7 @@ struct conclave_session {
     char server[64];   /* "address:port" of the current link, or "" */
     int64_t last_zxid; /* newest zxid seen */
 };
+#define CONCLAVE_SESSION_INIT CONCLAVE_INIT(conclave_session)
 CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
                                           struct conclave_session *ret);
 

@@ -44,6 +44,7 @@ struct conclave_config_state {
 /* Callbacks of one handle run one at a time. Any may be NULL. Their arguments live until they
  * return. */
 struct conclave_config_callbacks {
+    size_t size;
     /* Checks whether the program can use this state: 0, or any other value and a reason of one
      * line in why, which others can read. */
     int (*validate)(struct conclave_config *config, const struct conclave_config_state *state,
@@ -65,6 +66,7 @@ struct conclave_config_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_config *config, int why, void *ctx);
 };
+#define CONCLAVE_CONFIG_CALLBACKS_INIT CONCLAVE_INIT(conclave_config_callbacks)
 
 /* Begin with CONCLAVE_CONFIG_OPTIONS_INIT, then set what differs. */
 struct conclave_config_options {
@@ -105,11 +107,13 @@ CONCLAVE_API void conclave_config_destroy(struct conclave_config *config);
 #define CONCLAVE_CONFIG_ABSENT (-2) /* the node must not be there yet */
 #define CONCLAVE_CONFIG_ANY (-3)    /* replace any version, compared with the one just read */
 
-/* The result of a put. */
+/* The result of a put. Begin with CONCLAVE_CONFIG_WRITTEN_INIT. */
 struct conclave_config_written {
+    size_t size;
     int32_t version;
     int64_t mzxid; /* to be waited for by conclave_config_wait_acked */
 };
+#define CONCLAVE_CONFIG_WRITTEN_INIT CONCLAVE_INIT(conclave_config_written)
 
 /* Writes one node, and creates it with its parents if needed, by compare-and-set: exactly once,
  * even if an answer is lost. expected_version: that of the node, or one of the above. Blocking.
@@ -122,13 +126,16 @@ CONCLAVE_API int conclave_config_put(struct conclave_recipes *recipes, const cha
                                      int64_t timeout_ms,
                                      struct conclave_config_written *ret) CONCLAVE_MUST_USE;
 
-/* One node of several that are written together. */
+/* One node of several that are written together. Begin with CONCLAVE_CONFIG_ENTRY_INIT. */
 struct conclave_config_entry {
+    size_t size;
     const char *path;
     const void *data;
     size_t len;
     int32_t expected_version; /* as of conclave_config_put */
 };
+#define CONCLAVE_CONFIG_ENTRY_INIT                                                                 \
+    CONCLAVE_INIT_WITH(conclave_config_entry, CONCLAVE_SET(expected_version, CONCLAVE_CONFIG_ANY))
 
 /* Writes all entries in one transaction, or none: a watcher of a tree that contains them sees all
  * old values or all new ones. *ret_mzxid (may be NULL) is the change's number. Exactly once, as

@@ -29,12 +29,14 @@ enum conclave_counter_form {
 
 /* Callbacks of one handle run one at a time. Any may be NULL. */
 struct conclave_counter_callbacks {
+    size_t size;
     /* The latest value, changed by anybody; a burst is reported once. error: 0, or CONCLAVE_ECORRUPT
      * when the node's data are no number of this form (value is 0 then). */
     void (*on_change)(struct conclave_counter *counter, int64_t value, int error, void *ctx);
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_counter *counter, int why, void *ctx);
 };
+#define CONCLAVE_COUNTER_CALLBACKS_INIT CONCLAVE_INIT(conclave_counter_callbacks)
 
 /* Begin with CONCLAVE_COUNTER_OPTIONS_INIT, then set what differs. */
 struct conclave_counter_options {
@@ -99,20 +101,25 @@ struct conclave_shared;
 /* As the expected version: the node must not be there yet. */
 #define CONCLAVE_ABSENT (-2)
 
+/* For conclave_shared_set, begin with CONCLAVE_SHARED_VALUE_INIT. */
 struct conclave_shared_value {
+    size_t size;
     const void *data; /* NULL: the null value, or no node */
     size_t data_len;
     int32_t version; /* to be given to conclave_shared_set; CONCLAVE_ABSENT: no node */
     int64_t mzxid;   /* of the change that made it; 0: no node */
     bool stale;      /* no link: it may have changed meanwhile */
 };
+#define CONCLAVE_SHARED_VALUE_INIT CONCLAVE_INIT(conclave_shared_value)
 
 struct conclave_shared_callbacks {
+    size_t size;
     /* The latest value, also when it becomes stale or fresh. */
     void (*on_change)(struct conclave_shared *shared, const struct conclave_shared_value *value,
                       void *ctx);
     void (*on_closed)(struct conclave_shared *shared, int why, void *ctx);
 };
+#define CONCLAVE_SHARED_CALLBACKS_INIT CONCLAVE_INIT(conclave_shared_callbacks)
 
 /* Begin with CONCLAVE_SHARED_OPTIONS_INIT, then set what differs. */
 struct conclave_shared_options {

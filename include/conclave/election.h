@@ -52,6 +52,7 @@ struct conclave_participant {
 
 /* Callbacks of one handle run one at a time; elected and revoked strictly alternate. */
 struct conclave_election_callbacks {
+    size_t size;
     /* This process leads. Prepare, then return 0: the acknowledgement is then written (option
      * ack). After any other value the candidate resigns (on_revoked is called for this term, too),
      * waits and queues again. regrant: the same node leads again after its lease had lapsed. */
@@ -73,6 +74,7 @@ struct conclave_election_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_election *election, int why, void *ctx);
 };
+#define CONCLAVE_ELECTION_CALLBACKS_INIT CONCLAVE_INIT(conclave_election_callbacks)
 
 /* Begin with CONCLAVE_ELECTION_OPTIONS_INIT, then set what differs. */
 struct conclave_election_options {

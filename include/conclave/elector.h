@@ -64,6 +64,7 @@ struct conclave_breadcrumb {
 /* Callbacks of one handle run one at a time, except fence, which has its own thread. activate and
  * deactivate strictly alternate. */
 struct conclave_elector_callbacks {
+    size_t size;
     /* Become active; return 0 when the service is active. After any other value, deactivate is
      * called, the lock is released, and the competition continues after a pause. */
     int (*activate)(struct conclave_elector *elector, struct conclave_token token, void *ctx);
@@ -90,6 +91,7 @@ struct conclave_elector_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_elector *elector, int why, void *ctx);
 };
+#define CONCLAVE_ELECTOR_CALLBACKS_INIT CONCLAVE_INIT(conclave_elector_callbacks)
 
 /* Format of the two nodes. */
 enum conclave_elector_layout {

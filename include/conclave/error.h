@@ -24,8 +24,24 @@ extern "C" {
 #define CONCLAVE_MUST_USE
 #endif
 
-/* The value of an *_INIT macro: `size` and the given defaults, all other members 0. In C++ (11 or
- * later) it is an expression, because designated initialisers are no standard C++ before 20. */
+/*
+ * Structs may get more members in later versions, at their end; programs need not be compiled again:
+ *
+ * - A struct that the program fills begins with its size. Begin with its *_INIT macro, or with a
+ *   function that makes it, then set what differs. Members that an older program does not know have
+ *   the defaults of the macro. The library refuses (CONCLAVE_EINVAL) a struct without a size, and
+ *   one of newer headers in which a member is set that it does not know. All elements of an array
+ *   have the same size.
+ * - A struct that the library fills in the program's memory (conclave_session) begins with its
+ *   size, too. The library sets as many members as it has.
+ * - What the library hands out by a pointer, such as replies, views and the elements of lists, may
+ *   be longer than the program knows: use the pointers, do not copy the structs.
+ * - conclave_stat, conclave_acl, conclave_identity, conclave_token and conclave_token_gate never
+ *   change; conclave_lease_options has members in reserve.
+ *
+ * The value of an *_INIT macro: `size` and the given defaults, all other members 0. In C++ (11 or
+ * later) it is an expression, because designated initialisers are no standard C++ before 20.
+ */
 #ifdef __cplusplus
 #define CONCLAVE_INIT_WITH(tag, defaults)                                                          \
     ([] {                                                                                          \

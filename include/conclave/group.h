@@ -64,6 +64,7 @@ CONCLAVE_API const char *conclave_membership_name(enum conclave_membership membe
 /* Callbacks of one handle run one at a time. Any may be NULL; without on_change and on_view the
  * library keeps no view. */
 struct conclave_group_callbacks {
+    size_t size;
     /* Changes, one by one, in the order LEFT, JOINED, UPDATED; the first view is reported as
      * JOINED. A member that left and came back between two views is reported as LEFT and JOINED. */
     void (*on_change)(struct conclave_group *group, enum conclave_group_event event,
@@ -80,6 +81,7 @@ struct conclave_group_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_group *group, int why, void *ctx);
 };
+#define CONCLAVE_GROUP_CALLBACKS_INIT CONCLAVE_INIT(conclave_group_callbacks)
 
 /* Begin with CONCLAVE_GROUP_OPTIONS_INIT, then set what differs. */
 struct conclave_group_options {

@@ -34,6 +34,7 @@ enum conclave_lock_kind {
 
 /* Callbacks of one handle run one at a time; any may be NULL. */
 struct conclave_lock_callbacks {
+    size_t size;
     /* The lock was lost without a release (is_held is false already). Stop within stop_within_ms:
      * no other contender is granted the lock before that. 0: another may have it already, because
      * the node was deleted or the session was killed. Release the lock all the same, which returns
@@ -50,6 +51,7 @@ struct conclave_lock_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_lock *lock, int why, void *ctx);
 };
+#define CONCLAVE_LOCK_CALLBACKS_INIT CONCLAVE_INIT(conclave_lock_callbacks)
 
 /* Begin with CONCLAVE_LOCK_OPTIONS_INIT, then set what differs. */
 struct conclave_lock_options {

@@ -1,8 +1,7 @@
 /*
  * Requests to a server, replies and watches. conclave/client.h sends them.
  *
- * A request is a struct: fill the fields that its type uses, and zero the rest; the functions
- * below build the common ones. Inputs are copied before a call returns; arguments of a callback
+ * A request is a struct; the functions below build the common ones. Inputs are copied before a call returns; arguments of a callback
  * are valid until it returns. Strings are UTF-8, NUL-terminated.
  */
 #ifndef CONCLAVE_OP_H
@@ -93,17 +92,22 @@ enum conclave_op_type {
 };
 
 /* A change of the ensemble's members, in the lines that zoo.cfg has for servers; lists are
- * separated by commas. Either joining and leaving, or members. */
+ * separated by commas. Either joining and leaving, or members. Begin with
+ * CONCLAVE_RECONFIG_INIT. */
 struct conclave_reconfig {
+    size_t size;
     const char *joining;    /* "server.4=host:port:port;port"; NULL: none */
     const char *leaving;    /* "3,2"; NULL: none */
     const char *members;    /* the complete new list; NULL: see joining and leaving */
     int64_t config_version; /* expected version of the configuration; -1: any */
 };
+#define CONCLAVE_RECONFIG_INIT                                                                     \
+    CONCLAVE_INIT_WITH(conclave_reconfig, CONCLAVE_SET(config_version, -1))
 
-/* One request. Fill the fields that its type uses, and zero the rest; the functions below build
- * the common ones. */
+/* One request. Begin with CONCLAVE_OP_INIT and fill the fields that its type uses, or take one of
+ * the functions below, which build the common ones. */
 struct conclave_op {
+    size_t size;
     enum conclave_op_type type;
     const char *path; /* below the chroot, "/" first */
     const void *data; /* CREATE, SET; NULL is the null value */
@@ -138,13 +142,13 @@ struct conclave_op {
     /* how this request is repeated; NULL: as the client's retry says. Not for a MULTI's parts */
     const struct conclave_retry_options *retry;
 };
+#define CONCLAVE_OP_INIT CONCLAVE_INIT(conclave_op)
 
 /* DELETE, CHECK and the types that need only a path (they ignore version). */
 static inline struct conclave_op conclave_op_path(enum conclave_op_type type, const char *path,
                                                   int32_t version)
 {
-    struct conclave_op op;
-    memset(&op, 0, sizeof op);
+    struct conclave_op op = CONCLAVE_OP_INIT;
     op.type = type;
     op.path = path;
     op.version = version;

@@ -65,6 +65,7 @@ struct conclave_queue;
 
 /* Callbacks of one runtime run one at a time. */
 struct conclave_queue_callbacks {
+    size_t size;
     /* A taken item's claim is gone, or its lease has ended: another consumer may have it. Called
      * at most once per item, and never after an ack or nack was reported. Free the item all the
      * same. */
@@ -77,6 +78,7 @@ struct conclave_queue_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_queue *queue, int why, void *ctx);
 };
+#define CONCLAVE_QUEUE_CALLBACKS_INIT CONCLAVE_INIT(conclave_queue_callbacks)
 
 /* Begin with CONCLAVE_QUEUE_OPTIONS_INIT, then set what differs. */
 struct conclave_queue_options {

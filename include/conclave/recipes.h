@@ -53,6 +53,7 @@ struct conclave_lease_options {
      * a standalone Apache server need no reduction. */
     int64_t grace_ms;
     bool stop_on_suspend; /* revoke at once when the link is lost, not at the end of the lease */
+    int64_t reserved[4];  /* 0 */
 };
 
 /* Names of contenders' nodes, to share a path with contenders of other libraries. */

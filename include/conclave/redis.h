@@ -64,6 +64,7 @@ struct conclave_redis_view {
 
 /* Callbacks of one handle run one at a time. Any may be NULL. */
 struct conclave_redis_callbacks {
+    size_t size;
     /* The latest view; several quick changes may be reported as one. The first view comes when the
      * record was read, or was found missing. */
     void (*on_change)(struct conclave_redis *redis, const struct conclave_redis_view *view,
@@ -72,6 +73,7 @@ struct conclave_redis_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_redis *redis, int why, void *ctx);
 };
+#define CONCLAVE_REDIS_CALLBACKS_INIT CONCLAVE_INIT(conclave_redis_callbacks)
 
 /* Place of the record below the path of the options. */
 enum conclave_redis_layout {

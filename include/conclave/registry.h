@@ -46,11 +46,13 @@ CONCLAVE_API int conclave_instance_uri(const struct conclave_instance *instance,
 struct conclave_registration;
 
 struct conclave_registration_callbacks {
+    size_t size;
     /* Whether the node exists, as far as is known; false also if another instance has the id. */
     void (*on_registered)(struct conclave_registration *registration, bool registered, void *ctx);
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_registration *registration, int why, void *ctx);
 };
+#define CONCLAVE_REGISTRATION_CALLBACKS_INIT CONCLAVE_INIT(conclave_registration_callbacks)
 
 /* What an instance's node is; Curator gives STATIC and PERMANENT the same one, a persistent node. */
 enum conclave_instance_type {
@@ -114,6 +116,7 @@ conclave_registration_destroy(struct conclave_registration *registration); /* cl
 struct conclave_discovery;
 
 struct conclave_discovery_callbacks {
+    size_t size;
     /* All instances, ordered by id, when something changed, or became stale or fresh. */
     void (*on_change)(struct conclave_discovery *discovery,
                       const struct conclave_instance *instances, size_t count, bool stale,
@@ -121,6 +124,7 @@ struct conclave_discovery_callbacks {
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_discovery *discovery, int why, void *ctx);
 };
+#define CONCLAVE_DISCOVERY_CALLBACKS_INIT CONCLAVE_INIT(conclave_discovery_callbacks)
 
 /* Begin with CONCLAVE_DISCOVERY_OPTIONS_INIT, then set what differs. */
 struct conclave_discovery_options {

@@ -32,10 +32,12 @@ struct conclave_semaphore;
 
 /* As conclave_lock_callbacks. */
 struct conclave_semaphore_callbacks {
+    size_t size;
     void (*on_lost)(struct conclave_semaphore *semaphore, int why, int64_t stop_within_ms,
                     void *ctx);
     void (*on_closed)(struct conclave_semaphore *semaphore, int why, void *ctx);
 };
+#define CONCLAVE_SEMAPHORE_CALLBACKS_INIT CONCLAVE_INIT(conclave_semaphore_callbacks)
 
 /* Begin with CONCLAVE_SEMAPHORE_OPTIONS_INIT, then set path and permits. */
 struct conclave_semaphore_options {

@@ -1,6 +1,8 @@
 /* The public calls that do not block. */
 #include "client/handle.h"
 
+#include "client/core/sized.h"
+
 #include <limits.h>
 #include <stdio.h>
 
@@ -65,15 +67,17 @@ void conclave_client_session(const struct conclave_client *client, struct concla
     struct conclave_client *c = unconst(client);
     client_lock(c);
     const struct core *core = &client->core;
-    *ret = (struct conclave_session){
+    struct conclave_session session = {
+        .size = sizeof session,
         .state = core->state,
         .id = core->session_id,
         .timeout_ms = client_timeout_ms(client),
         .last_zxid = core->last_zxid,
     };
-    memcpy(ret->passwd, core->passwd, sizeof ret->passwd);
-    snprintf(ret->server, sizeof ret->server, "%s", client->connecting ? "" : client->server);
+    memcpy(session.passwd, core->passwd, sizeof session.passwd);
+    snprintf(session.server, sizeof session.server, "%s", client->connecting ? "" : client->server);
     client_unlock(c);
+    sized_write(ret, &session);
 }
 
 bool conclave_client_exactly_once(const struct conclave_client *client)

@@ -2,6 +2,7 @@
 #include "client/handle.h"
 
 #include "base/clock.h"
+#include "client/core/sized.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -31,12 +32,16 @@ int client_submit(struct conclave_client *client, const struct conclave_op *op,
 int handle_submit(struct conclave_client *client, const struct conclave_op *op,
                   conclave_reply_fn fn, void *ctx, enum submit_kind kind)
 {
-    int rc = kind == SUBMIT_BEYOND ? 0 : op_check(op);
+    struct conclave_op mine = CONCLAVE_OP_INIT;
+    int rc = sized_read(&mine, op);
+    if (rc == 0 && kind != SUBMIT_BEYOND) {
+        rc = op_check(&mine);
+    }
     if (rc != 0) {
         return rc;
     }
     struct client_request *r;
-    rc = request_create(op, &r);
+    rc = request_create(&mine, &r);
     if (rc != 0) {
         return rc;
     }
@@ -50,7 +55,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
         r->watch->client = client;
         r->watch->internal = own;
     }
-    rc = core_submit(&client->core, op, r, client_now_ns(client));
+    rc = core_submit(&client->core, &mine, r, client_now_ns(client));
     if (rc != 0) {
         request_unref(r);
         return rc;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "client/core/sized.h"
 #include "client/core/threads.h"
 #include "client/link_sasl.h"
 #include "client/link_tls.h"
@@ -378,14 +379,10 @@ static int client_handle_init(struct conclave_client *client,
 int conclave_client_open(const struct conclave_client_options *options,
                          struct conclave_client **ret_client)
 {
-    /* A program that was built with an older header passes a shorter struct: missing fields are 0. */
-    struct conclave_client_options o = {0};
-    size_t least = offsetof(struct conclave_client_options, max_request);
-    if (options == NULL || ret_client == NULL || options->size < least ||
-        options->size > sizeof o) {
+    struct conclave_client_options o = CONCLAVE_CLIENT_OPTIONS_INIT;
+    if (ret_client == NULL || sized_read(&o, options) != 0) {
         return CONCLAVE_EINVAL;
     }
-    memcpy(&o, options, options->size);
     if (!options_are_valid(&o)) {
         return CONCLAVE_EINVAL;
     }

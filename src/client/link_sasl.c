@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* explicit_bzero */
 #include "client/link_sasl.h"
 
+#include "client/core/sized.h"
 #include "client/core/threads.h"
 #include "cyrus/exchange.h"
 #include "cyrus/library.h"
@@ -127,20 +128,17 @@ static int open_settings(struct conclave_client *client, const struct conclave_s
 int link_sasl_open(struct conclave_client *client, const struct conclave_client_options *options)
 {
     const struct conclave_sasl_options *o = options->sasl;
-    /* As with the client's options: an older program passes a shorter struct. */
-    struct conclave_sasl_options mine = {0};
-    size_t least = offsetof(struct conclave_sasl_options, mechanism);
+    struct conclave_sasl_options mine = CONCLAVE_SASL_OPTIONS_INIT;
     if (o == NULL) {
         return 0;
     }
-    if (o->size < least || o->size > sizeof mine) {
+    if (sized_read(&mine, o) != 0) {
         if (options->error != NULL && options->error_len > 0) {
             snprintf(options->error, options->error_len,
                      "sasl: begin with CONCLAVE_SASL_OPTIONS_INIT");
         }
         return CONCLAVE_EINVAL;
     }
-    memcpy(&mine, o, o->size);
     if (mine.error == NULL) {
         mine.error = options->error;
         mine.error_len = options->error_len;

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* explicit_bzero */
 #include "client/link_tls.h"
 
+#include "client/core/sized.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -155,20 +157,17 @@ static int link_tls_create(struct conclave_client *client, const struct conclave
 int link_tls_open(struct conclave_client *client, const struct conclave_client_options *options)
 {
     const struct conclave_tls_options *o = options->tls;
-    /* As with the client's options: an older program passes a shorter struct. */
-    struct conclave_tls_options mine = {0};
-    size_t least = offsetof(struct conclave_tls_options, ca_file);
+    struct conclave_tls_options mine = CONCLAVE_TLS_OPTIONS_INIT;
     if (o == NULL) {
         return 0;
     }
-    if (o->size < least || o->size > sizeof mine) {
+    if (sized_read(&mine, o) != 0) {
         if (options->error != NULL && options->error_len > 0) {
             snprintf(options->error, options->error_len,
                      "tls: begin with CONCLAVE_TLS_OPTIONS_INIT");
         }
         return CONCLAVE_EINVAL;
     }
-    memcpy(&mine, o, o->size);
     if (mine.error == NULL) {
         mine.error = options->error;
         mine.error_len = options->error_len;

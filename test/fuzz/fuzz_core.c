@@ -52,14 +52,18 @@ static void submit(struct client *c, struct input *in)
     uint8_t which = take(in);
     int id = c->taken + 1;
     const char *path = paths[which / 8 % 4];
-    struct conclave_op op = {.type = types[which % 4], .path = path};
+    struct conclave_op op = {.size = sizeof op, .type = types[which % 4], .path = path};
     if (which % 8 < 3) {
         op = conclave_op_watch(types[which % 8], path, no_watch, (void *)(intptr_t)id);
     } else if (which % 8 == 3) {
         op = conclave_op_add_watch(path, CONCLAVE_WATCH_RECURSIVE, no_watch, (void *)(intptr_t)id);
     } else if (which % 8 == 7) {
-        op = (struct conclave_op){
-            .type = CONCLAVE_OP_SET, .path = path, .data = "x", .data_len = 1, .version = -1};
+        op = (struct conclave_op){.size = sizeof op,
+                                  .type = CONCLAVE_OP_SET,
+                                  .path = path,
+                                  .data = "x",
+                                  .data_len = 1,
+                                  .version = -1};
     }
     c->taken += peer_submit(&c->p, &op, id) == 0;
 }

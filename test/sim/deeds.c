@@ -167,7 +167,7 @@ static void do_lasting(struct client *c, struct deed *d)
 static void reconfigure(struct client *c, struct deed *d, const char *joining, const char *leaving)
 {
     struct conclave_reconfig change = {
-        .joining = joining, .leaving = leaving, .config_version = -1};
+        .size = sizeof change, .joining = joining, .leaving = leaving, .config_version = -1};
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_RECONFIG, NULL, 0);
     op.reconfig = &change;
     world_trace(&c->sim->world, "client %u wants %s%s", c->id, joining != NULL ? joining : "no ",

@@ -110,10 +110,8 @@ static void candidate_closed(struct conclave_election *election, int why, void *
 }
 
 const struct conclave_election_callbacks candidate_callbacks = {
-    candidate_elected,
-    candidate_revoked,
-    candidate_leader,
-    candidate_closed,
+    sizeof candidate_callbacks, candidate_elected, candidate_revoked,
+    candidate_leader,           candidate_closed,
 };
 
 int candidate_get(struct candidate *c, const int *field)
@@ -236,7 +234,7 @@ bool candidate_has_node(struct candidate *c)
 
 int64_t candidate_session(struct candidate *c)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(c->client, &session);
     return session.id;
 }

@@ -36,7 +36,8 @@ static void on_closed(struct conclave_lock *lock, int why, void *ctx)
     (void)pthread_mutex_unlock(&l->mutex);
 }
 
-static const struct conclave_lock_callbacks callbacks = {on_lost, on_revoke, on_closed};
+static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, on_lost, on_revoke,
+                                                         on_closed};
 
 void locker_connect_to(struct locker *l, struct fake_zk *zk, int endpoint, const char *name,
                        const char *servers, int64_t session_ms)
@@ -186,7 +187,7 @@ bool locker_node(struct locker *l, char *buf, size_t len)
 
 int64_t locker_session(struct locker *l)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(l->client, &session);
     return session.id;
 }

@@ -48,8 +48,10 @@ static void open_queue(struct queue_user *u, const struct conclave_queue_options
                        bool watch_size)
 {
     struct conclave_queue_options standard = queue_options();
-    struct conclave_queue_callbacks callbacks = {
-        .on_lost = on_lost, .on_size = watch_size ? on_size : NULL, .on_closed = on_closed};
+    struct conclave_queue_callbacks callbacks = {.size = sizeof callbacks,
+                                                 .on_lost = on_lost,
+                                                 .on_size = watch_size ? on_size : NULL,
+                                                 .on_closed = on_closed};
     u->size = -1;
     (void)pthread_mutex_init(&u->lock, NULL);
     assert_int_equal(conclave_queue_open(u->link.recipes, options != NULL ? options : &standard,

@@ -293,7 +293,7 @@ static void test_reattach(void)
     news_init(&n);
     struct conclave_client *other = start_on(server_port, NULL);
     struct conclave_client *client = start_on(fault_proxy_port(proxy), &n);
-    struct conclave_session before;
+    struct conclave_session before = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &before);
     CHECK(create(client, "/moved", CONCLAVE_EPHEMERAL) == 0);
     CHECK(create(other, "/changed", CONCLAVE_PERSISTENT) == 0);
@@ -308,7 +308,7 @@ static void test_reattach(void)
     CHECK(news_state(&n, 2, CONCLAVE_STATE_RECONNECTED) == 2);
     CHECK(news_wait(&n, &n.events, 1) && n.last_event == CONCLAVE_EVENT_DATA_CHANGED);
     CHECK(strcmp(n.last_path, "/changed") == 0);
-    struct conclave_session after;
+    struct conclave_session after = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &after);
     CHECK(after.id == before.id && !memcmp(after.passwd, before.passwd, sizeof after.passwd));
     CHECK(exists(client, "/moved") == 0);
@@ -343,7 +343,7 @@ static void test_expiry(void)
     news_init(&n);
     struct conclave_client *other = start_on(server_port, NULL);
     struct conclave_client *client = start_on(fault_proxy_port(proxy), &n);
-    struct conclave_session before;
+    struct conclave_session before = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &before);
     CHECK(create(client, "/expires", CONCLAVE_EPHEMERAL) == 0);
     CHECK(watch(client, "/expires", &n) == 0);
@@ -360,7 +360,7 @@ static void test_expiry(void)
     CHECK(exists(other, "/expires") == CONCLAVE_NO_NODE);
     fault_proxy_do(proxy, "pass");
     CHECK(news_state(&n, 3, CONCLAVE_STATE_NEW_SESSION) == 3);
-    struct conclave_session after;
+    struct conclave_session after = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &after);
     CHECK(after.id != 0 && after.id != before.id);
     conclave_client_close(client, WAIT_MS);
@@ -381,7 +381,7 @@ static void block(struct conclave_client *client, const struct conclave_reply *r
 static void test_blocked_callback(void)
 {
     struct conclave_client *client = start_on(server_port, NULL);
-    struct conclave_session before;
+    struct conclave_session before = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &before);
     atomic_int returned = 0;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, "/", 0);
@@ -390,7 +390,7 @@ static void test_blocked_callback(void)
         CHECK(exists(client, "/") == 0);
         sleep_ms(50);
     }
-    struct conclave_session after;
+    struct conclave_session after = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &after);
     CHECK(after.id == before.id && after.state == CONCLAVE_STATE_CONNECTED);
     conclave_client_close(client, WAIT_MS);

@@ -274,7 +274,7 @@ static void *look_main(void *arg)
             page->gaps_count++;
         }
         page->now_ns = last = now;
-        struct conclave_session session;
+        struct conclave_session session = CONCLAVE_SESSION_INIT;
         conclave_client_session(client, &session);
         memcpy(page->server, session.server, sizeof page->server);
         usleep(LOOK_US);
@@ -463,11 +463,12 @@ static void arm(struct post *p)
 
 static void posts_start(struct conclave_recipes *recipes, const char *name)
 {
-    static const struct conclave_election_callbacks election_callbacks = {.on_elected = on_elected,
-                                                                          .on_revoked = on_revoked};
-    static const struct conclave_lock_callbacks lock_callbacks = {.on_lost = on_lock_lost};
-    static const struct conclave_semaphore_callbacks semaphore_callbacks = {.on_lost =
-                                                                                on_semaphore_lost};
+    static const struct conclave_election_callbacks election_callbacks = {
+        .size = sizeof election_callbacks, .on_elected = on_elected, .on_revoked = on_revoked};
+    static const struct conclave_lock_callbacks lock_callbacks = {.size = sizeof lock_callbacks,
+                                                                  .on_lost = on_lock_lost};
+    static const struct conclave_semaphore_callbacks semaphore_callbacks = {
+        .size = sizeof semaphore_callbacks, .on_lost = on_semaphore_lost};
     struct conclave_election_options election = CONCLAVE_ELECTION_OPTIONS_INIT;
     struct conclave_lock_options lock = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_semaphore_options semaphore = CONCLAVE_SEMAPHORE_OPTIONS_INIT;

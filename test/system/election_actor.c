@@ -85,6 +85,7 @@ static void on_closed(struct conclave_election *election, int why, void *ctx)
 }
 
 static const struct conclave_election_callbacks callbacks = {
+    .size = sizeof callbacks,
     .on_elected = on_elected,
     .on_revoked = on_revoked,
     .on_closed = on_closed,
@@ -232,7 +233,7 @@ bool actor_node(struct actor *a, char *buf, size_t len)
 
 int64_t actor_session(struct actor *a)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(a->client, &session);
     return session.id;
 }

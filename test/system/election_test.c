@@ -67,7 +67,7 @@ static void test_e05_ghost_of_an_expired_session(void)
     CHECK(conclave_call(witness, &op, &reply) == 0 && reply->children_count == 1);
     snprintf(ghost, sizeof ghost, "%s/%s", a.path, reply->children[0]);
     conclave_reply_free(reply);
-    struct conclave_session now;
+    struct conclave_session now = CONCLAVE_SESSION_INIT;
     do {
         sleep_ms(2);
         conclave_client_session(a.client, &now);

@@ -20,7 +20,7 @@ static void on_log(struct conclave_client *client, const struct conclave_log_lin
 
 static void answer_read(struct conclave_client *client)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     int error = conclave_exists(client, "/", NULL);
     conclave_client_session(client, &session);
     printf("read %s %s\n", conclave_errname(error), session.server);

@@ -272,7 +272,7 @@ static void *write_main(void *arg)
     unsigned seed = (unsigned)getpid();
     for (long n = life * 1000000; !atomic_load(&calm); n++) {
         char text[32];
-        struct conclave_config_written written = {0};
+        struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
         int len = snprintf(text, sizeof text, "%ld", n);
         int rc = conclave_config_put(recipes, ROOT "/config", text, (size_t)len,
                                      CONCLAVE_CONFIG_ANY, WAIT_MS, &written);
@@ -349,13 +349,13 @@ static void open_others(void)
 {
     struct conclave_queue_options queue = CONCLAVE_QUEUE_OPTIONS_INIT;
     struct conclave_group_options member = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks views = {.on_view = on_view};
+    struct conclave_group_callbacks views = {.size = sizeof views, .on_view = on_view};
     struct conclave_config_options reader = CONCLAVE_CONFIG_OPTIONS_INIT;
-    struct conclave_config_callbacks changes = {.on_change = on_config};
+    struct conclave_config_callbacks changes = {.size = sizeof changes, .on_change = on_config};
     struct conclave_counter_options count = CONCLAVE_COUNTER_OPTIONS_INIT;
     struct conclave_registration_options instance = CONCLAVE_REGISTRATION_OPTIONS_INIT;
     struct conclave_discovery_options services = CONCLAVE_DISCOVERY_OPTIONS_INIT;
-    struct conclave_discovery_callbacks found = {.on_change = on_instances};
+    struct conclave_discovery_callbacks found = {.size = sizeof found, .on_change = on_instances};
     queue.path = ROOT "/queue0";
     queue.max_items = ITEMS_MAX;
     must(conclave_queue_open(recipes, &queue, NULL, NULL, &queues[0]), "queue");

@@ -90,7 +90,7 @@ static struct conclave_client *start_on(uint16_t port)
 
 static struct conclave_session session_of(const struct conclave_client *client)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(client, &session);
     return session;
 }
@@ -108,7 +108,7 @@ static bool await_state(const struct conclave_client *client, enum conclave_stat
 /* Whether the server takes this client for the user. */
 static bool is_logged_in(struct conclave_client *client)
 {
-    struct conclave_op op = {.type = CONCLAVE_OP_WHO_AM_I};
+    struct conclave_op op = {.size = sizeof op, .type = CONCLAVE_OP_WHO_AM_I};
     struct conclave_reply *reply = NULL;
     bool found = false;
     if (conclave_call(client, &op, &reply) == 0) {

@@ -245,7 +245,7 @@ class client
     /* All of the above at one moment. */
     conclave_session data() const noexcept
     {
-        auto now = detail::sized<conclave_session>(0);
+        conclave_session now = CONCLAVE_SESSION_INIT;
         now.state = CONCLAVE_STATE_CLOSED;
         if (const auto keep = session_) {
             conclave_client_session(keep->client(), &now);

@@ -390,7 +390,7 @@ class config : public detail::basic_handle<config, config_options, detail::confi
             [&](int64_t &value) -> int {
                 std::vector<conclave_config_entry> raw;
                 for (const config_entry &entry : entries) {
-                    auto one = detail::sized<conclave_config_entry>(0);
+                    conclave_config_entry one = CONCLAVE_CONFIG_ENTRY_INIT;
                     one.path = entry.path.c_str();
                     one.data = entry.data.data();
                     one.len = entry.data.size();

@@ -135,7 +135,8 @@ static int tell_failure(int error, int64_t timeout_ms)
 static int reconfig_run(const struct members_options *options, struct conclave_client *client,
                         const struct conclave_reconfig *reconfig, uint64_t watched)
 {
-    struct conclave_op op = {.type = CONCLAVE_OP_RECONFIG,
+    struct conclave_op op = {.size = sizeof op,
+                             .type = CONCLAVE_OP_RECONFIG,
                              .reconfig = reconfig,
                              .timeout_ms = options->common.timeout_ms};
     struct conclave_reply *reply = NULL;
@@ -182,7 +183,8 @@ int members_add(const struct members_options *options, const struct operands *op
         snprintf(line, sizeof line, "server.%s", given);
     }
     struct conclave_client *client;
-    struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
+    struct conclave_reconfig reconfig = {
+        .size = sizeof reconfig, .joining = line, .config_version = options->version};
     int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code == 0) {
         code = reconfig_run(options, client, &reconfig, ensemble_view_id(number));
@@ -254,7 +256,8 @@ int members_remove(const struct members_options *options, const struct operands 
     size_t len = 0;
     char *config = NULL;
     struct conclave_client *client;
-    struct conclave_reconfig reconfig = {.leaving = list, .config_version = options->version};
+    struct conclave_reconfig reconfig = {
+        .size = sizeof reconfig, .leaving = list, .config_version = options->version};
     char *const *ids = &operands->words[1];
     int count = operands->count - 1;
     int code = check_ids(ids, count);
@@ -302,7 +305,8 @@ int members_promote(const struct members_options *options, const struct operands
     }
     code = read_config(client, &id, 1, &config);
     if (code == 0) {
-        struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
+        struct conclave_reconfig reconfig = {
+            .size = sizeof reconfig, .joining = line, .config_version = options->version};
         line_as_voter(find_line(config, id), line);
         code = reconfig_run(options, client, &reconfig, strtoull(id, NULL, 10));
     }

@@ -231,7 +231,8 @@ static int inside(struct barrier_wait *w)
 static int run_double(struct barrier_wait *w, struct conclave_recipes *recipes)
 {
     struct conclave_double_barrier_options options = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
-    struct conclave_double_barrier_callbacks callbacks = {.on_lost = on_double_lost};
+    struct conclave_double_barrier_callbacks callbacks = {.size = sizeof callbacks,
+                                                          .on_lost = on_double_lost};
     struct conclave_double_barrier *barrier;
     int64_t timeout_ms = w->cli->common.timeout_ms;
     options.path = w->cli->path;

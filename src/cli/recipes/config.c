@@ -99,7 +99,7 @@ static int put_print(const struct config_options *options,
 static int config_put(struct conclave_recipes *recipes, const struct config_options *options,
                       const struct operands *operands)
 {
-    struct conclave_config_written written;
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     struct buf data;
     int32_t expected = options->create         ? CONCLAVE_CONFIG_ABSENT
                        : options->version >= 0 ? (int32_t)options->version
@@ -153,10 +153,10 @@ static int tree_write(struct conclave_recipes *recipes, const struct config_opti
                       const char *path, const struct tree_file *files, size_t count)
 {
     struct conclave_config_entry entries[FILES_MAX];
-    struct conclave_config_written written = {0};
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     for (size_t i = 0; i < count; i++) {
         entries[i] = (struct conclave_config_entry){
-            files[i].path, files[i].data.data, files[i].data.len,
+            sizeof entries[i], files[i].path, files[i].data.data, files[i].data.len,
             options->create ? CONCLAVE_CONFIG_ABSENT : CONCLAVE_CONFIG_ANY};
     }
     int error = conclave_config_put_many(recipes, entries, count, options->common.timeout_ms,

@@ -108,6 +108,7 @@ static int elect_on_elected(struct conclave_election *election, struct conclave_
 static int elect_start(struct hold *r, void **ret_holding)
 {
     static const struct conclave_election_callbacks callbacks = {
+        .size = sizeof callbacks,
         .on_elected = elect_on_elected,
         .on_revoked = election_hold_lost,
         .on_closed = election_hold_closed,
@@ -223,8 +224,8 @@ static int elect_watch_run(struct conclave_client *client, struct conclave_recip
 {
     struct elect_watch *w = ctx;
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
-    struct conclave_election_callbacks callbacks = {.on_leader = on_leader,
-                                                    .on_closed = elect_watch_on_closed};
+    struct conclave_election_callbacks callbacks = {
+        .size = sizeof callbacks, .on_leader = on_leader, .on_closed = elect_watch_on_closed};
     struct conclave_election *election;
     int number = 0;
     options.path = w->options->hold.path;

@@ -156,7 +156,8 @@ static int open_group(struct group_call *w, struct conclave_recipes *recipes,
 {
     const struct group_options *wanted = w->options;
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks callbacks = {.on_closed = group_on_closed};
+    struct conclave_group_callbacks callbacks = {.size = sizeof callbacks,
+                                                 .on_closed = group_on_closed};
     options.path = w->path;
     if (w->verb == GROUP_JOIN) {
         options.id = wanted->id;

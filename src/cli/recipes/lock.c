@@ -73,8 +73,8 @@ static void lock_on_acquired(struct conclave_lock *lock, int error, struct concl
 
 static int lock_start(struct hold *r, void **ret_holding)
 {
-    static const struct conclave_lock_callbacks callbacks = {.on_lost = lock_hold_lost,
-                                                             .on_closed = lock_hold_closed};
+    static const struct conclave_lock_callbacks callbacks = {
+        .size = sizeof callbacks, .on_lost = lock_hold_lost, .on_closed = lock_hold_closed};
     const struct lock_options *own = r->options->own;
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;

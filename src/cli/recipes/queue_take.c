@@ -147,7 +147,7 @@ static int64_t claim_until_ns(const void *item)
 /* Finds the grace that the session allows. The exit code, 0 to continue. */
 static int find_grace(const struct taking *t, struct child_term *term)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(t->client, &session);
     term->session_timeout_ms = session.timeout_ms;
     if (t->cli->at_most_once) {
@@ -225,7 +225,8 @@ static int take_all(struct taking *t)
 
 static int take_run(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
-    static const struct conclave_queue_callbacks callbacks = {.on_lost = on_lost};
+    static const struct conclave_queue_callbacks callbacks = {.size = sizeof callbacks,
+                                                              .on_lost = on_lost};
     struct taking *t = ctx;
     struct child_term term = {0};
     int code = queue_cli_open(t->cli, recipes, &callbacks, t, &t->queue);

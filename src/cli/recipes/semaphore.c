@@ -77,8 +77,10 @@ static void semaphore_on_acquired(struct conclave_semaphore *semaphore, int erro
 
 static int semaphore_start(struct hold *r, void **ret_holding)
 {
-    static const struct conclave_semaphore_callbacks callbacks = {
-        .on_lost = semaphore_hold_lost, .on_closed = semaphore_hold_closed};
+    static const struct conclave_semaphore_callbacks callbacks = {.size = sizeof callbacks,
+                                                                  .on_lost = semaphore_hold_lost,
+                                                                  .on_closed =
+                                                                      semaphore_hold_closed};
     const struct semaphore_options *own = r->options->own;
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     struct conclave_semaphore *semaphore;

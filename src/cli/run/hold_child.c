@@ -12,7 +12,7 @@
 void hold_child_begin(struct hold *r)
 {
     struct supervisor_request start = {.ask = SUPERVISOR_START};
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     assert(r->phase == HOLD_HELD && r->child == 0 && r->token != 0);
     conclave_client_session(r->client, &session);
     start.term.token = r->token;

@@ -151,7 +151,7 @@ void hold_lost(struct hold *r, int child_status)
 /* Takes over the session's new timeout. false: the grace does not fit; the error was printed. */
 static bool session_adopt(struct hold *r)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     int64_t grace;
     conclave_client_session(r->client, &session);
     if (session.timeout_ms <= 0) {

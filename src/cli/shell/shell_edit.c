@@ -207,7 +207,7 @@ static unsigned char interrupt(EditLine *el, wint_t key)
 static char *prompt(EditLine *el)
 {
     struct shell_edit *edit = NULL;
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     el_get(el, EL_CLIENTDATA, &edit);
     conclave_client_session(edit->client, &session);
     bool linked = session.server[0] != '\0';

@@ -133,9 +133,10 @@ static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 
 static int groups_open(struct switching *s, struct conclave_recipes *recipes)
 {
-    static const struct conclave_group_callbacks member = {.on_closed = on_group_closed};
-    static const struct conclave_group_callbacks observer = {.on_view = on_requests,
-                                                             .on_closed = on_group_closed};
+    static const struct conclave_group_callbacks member = {.size = sizeof member,
+                                                           .on_closed = on_group_closed};
+    static const struct conclave_group_callbacks observer = {
+        .size = sizeof observer, .on_view = on_requests, .on_closed = on_group_closed};
     char path[SWITCH_PATH_MAX];
     struct buf text;
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
@@ -375,7 +376,8 @@ static struct switching
 
 static int elector_begin(struct switching *s, struct hold *r, struct conclave_elector **ret)
 {
-    static const struct conclave_elector_callbacks callbacks = {.activate = activate,
+    static const struct conclave_elector_callbacks callbacks = {.size = sizeof callbacks,
+                                                                .activate = activate,
                                                                 .deactivate = deactivate,
                                                                 .fence = fence,
                                                                 .on_state = on_state,

@@ -2,6 +2,7 @@
 
 #include "client/core/acl.h"
 #include "client/core/path.h"
+#include "client/core/sized.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -35,7 +36,11 @@ static bool multi_is_valid(const struct conclave_op *op)
         return false;
     }
     for (size_t i = 0; i < op->parts_count; i++) {
-        const struct conclave_op *part = &op->parts[i];
+        struct conclave_op own = CONCLAVE_OP_INIT;
+        const struct conclave_op *part = &own;
+        if (sized_read_item(&own, op->parts, i) != 0) {
+            return false;
+        }
         bool type_ok = op->type == CONCLAVE_OP_MULTI_READ
                            ? part->type == CONCLAVE_OP_GET || part->type == CONCLAVE_OP_GET_CHILDREN
                            : part->type == CONCLAVE_OP_CREATE || part->type == CONCLAVE_OP_DELETE ||
@@ -102,7 +107,7 @@ int op_check(const struct conclave_op *op)
         valid = true;
         break;
     case CONCLAVE_OP_RECONFIG:
-        valid = op->reconfig != NULL;
+        valid = sized_read(&(struct conclave_reconfig)CONCLAVE_RECONFIG_INIT, op->reconfig) == 0;
         break;
     case CONCLAVE_OP_CHECK: /* only inside a multi */
         break;
@@ -234,11 +239,14 @@ static void encode_create(struct buf *b, const struct conclave_op *op,
 
 static void encode_reconfig(struct buf *b, const struct conclave_reconfig *reconfig)
 {
+    struct conclave_reconfig own = CONCLAVE_RECONFIG_INIT;
+    int error = sized_read(&own, reconfig);
+    assert(error == 0); /* op_check has read it */
     struct wire_reconfig_request record = {
-        .joining_servers = slice_str(reconfig->joining),
-        .leaving_servers = slice_str(reconfig->leaving),
-        .new_members = slice_str(reconfig->members),
-        .cur_config_id = reconfig->config_version,
+        .joining_servers = slice_str(own.joining),
+        .leaving_servers = slice_str(own.leaving),
+        .new_members = slice_str(own.members),
+        .cur_config_id = own.config_version,
     };
     wire_encode_reconfig_request(b, &record);
 }
@@ -283,14 +291,16 @@ static void encode_multi(struct buf *b, const struct conclave_op *op,
                          const struct request_form *form)
 {
     for (size_t i = 0; i < op->parts_count; i++) {
-        const struct conclave_op *part = &op->parts[i];
-        int32_t opcode = part->type == CONCLAVE_OP_GET_CHILDREN
+        struct conclave_op part = CONCLAVE_OP_INIT;
+        int error = sized_read_item(&part, op->parts, i);
+        assert(error == 0); /* op_check has read it */
+        int32_t opcode = part.type == CONCLAVE_OP_GET_CHILDREN
                              ? WIRE_GET_CHILDREN
-                             : request_opcode(part, form->create2);
+                             : request_opcode(&part, form->create2);
         struct wire_multi_header header = {opcode, false, -1};
         wire_encode_multi_header(b, &header);
-        path_write(b, form->chroot, part->path);
-        encode_rest(b, part, form);
+        path_write(b, form->chroot, part.path);
+        encode_rest(b, &part, form);
     }
     struct wire_multi_header end = {-1, true, -1};
     wire_encode_multi_header(b, &end);

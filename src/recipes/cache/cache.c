@@ -1,6 +1,7 @@
 #include "recipes/cache/cache.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/mirror_nodes.h"
 #include "recipes/engine/option_copies.h"
 
@@ -208,13 +209,11 @@ static bool patterns_valid(const char *const *list, size_t count)
     return true;
 }
 
-static bool cache_options_valid(const struct conclave_cache_options *o,
-                                const struct conclave_cache_callbacks *callbacks)
+static bool cache_options_valid(const struct conclave_cache_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && path_is_valid(o->path, false) &&
-           o->depth >= CONCLAVE_CACHE_WHOLE && o->depth <= MIRROR_WHOLE && o->debounce_ms >= 0 &&
-           patterns_valid(o->only, o->only_count) && patterns_valid(o->without, o->without_count) &&
-           (callbacks == NULL || callbacks->size >= sizeof *callbacks);
+    return path_is_valid(o->path, false) && o->depth >= CONCLAVE_CACHE_WHOLE &&
+           o->depth <= MIRROR_WHOLE && o->debounce_ms >= 0 &&
+           patterns_valid(o->only, o->only_count) && patterns_valid(o->without, o->without_count);
 }
 
 static int readers_init(struct conclave_cache *c)
@@ -267,20 +266,20 @@ int conclave_cache_open(struct conclave_recipes *rt, const struct conclave_cache
                         const struct conclave_cache_callbacks *callbacks, void *ctx,
                         struct conclave_cache **ret)
 {
-    if (!cache_options_valid(options, callbacks)) {
+    struct conclave_cache_options own = CONCLAVE_CACHE_OPTIONS_INIT;
+    struct conclave_cache_callbacks calls = CONCLAVE_CACHE_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || !cache_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_cache *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        c->callbacks = *callbacks;
-    }
+    c->callbacks = calls;
     c->ctx = ctx;
     client_timer_init(&c->again, cache_on_again, c);
     c->stale_since_ns = client_now_ns(rt->client);
-    int error = host_open(&c->host, rt, &cache_class, cache_copy_options(c, options));
+    int error = host_open(&c->host, rt, &cache_class, cache_copy_options(c, &own));
     if (error == 0) {
         *ret = c; /* before a callback can run */
         mirror_start(&c->mirror);
@@ -295,15 +294,13 @@ int conclave_cache_status(struct conclave_cache *c, struct conclave_cache_status
 {
     struct conclave_client *client = client_of(c);
     int error = client_check(client);
-    if (error != 0 || status == NULL || status->size < sizeof(size_t)) {
+    if (error != 0 || status == NULL || !sized_can_write(status)) {
         return error != 0 ? error : CONCLAVE_EINVAL;
     }
     client_lock(client);
     struct conclave_cache_status now = status_of(c);
     client_unlock(client);
-    size_t size = status->size < sizeof now ? status->size : sizeof now;
-    now.size = status->size;
-    memcpy(status, &now, size);
+    sized_write(status, &now);
     return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "recipes/engine/grant.h"
 
+#include "client/core/sized.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +73,16 @@ static int fenced_answer(int error, struct conclave_reply *reply, size_t checks,
     return error;
 }
 
+int ops_read(struct conclave_op *own, const struct conclave_op *ops, size_t count)
+{
+    int error = 0;
+    for (size_t i = 0; i < count && error == 0; i++) {
+        own[i] = (struct conclave_op)CONCLAVE_OP_INIT;
+        error = sized_read_item(&own[i], ops, i);
+    }
+    return error;
+}
+
 /* The check before the transaction is queued. */
 struct fenced_call {
     const struct fenced_version *version;
@@ -98,12 +110,12 @@ static int fenced_call(struct conclave_client *client, const struct conclave_op 
         return CONCLAVE_ENOMEM;
     }
     memcpy(all, checks, checks_count * sizeof *all);
-    if (count > 0) {
-        memcpy(all + checks_count, parts, count * sizeof *all);
-    }
     struct conclave_op op = conclave_op_multi(all, checks_count + count);
     struct fenced_call call = {version, all};
-    int error = client_call(client, &op, version != NULL ? take_version : NULL, &call, &reply);
+    int error = ops_read(all + checks_count, parts, count);
+    if (error == 0) {
+        error = client_call(client, &op, version != NULL ? take_version : NULL, &call, &reply);
+    }
     free(all);
     return fenced_answer(error, reply, checks_count, ret_reply);
 }

@@ -30,8 +30,12 @@ int64_t grant_until_ns(const struct grant *grant, const struct conclave_recipes 
 int64_t grant_left_ms(const struct grant *grant, const struct conclave_recipes *rt);
 struct conclave_token grant_token(const struct grant *grant, const struct conclave_recipes *rt);
 
+/* Copies the program's requests, whose size may be another, to this library's. 0 or CONCLAVE_EINVAL. */
+int ops_read(struct conclave_op *own, const struct conclave_op *ops,
+             size_t count) CONCLAVE_MUST_USE;
+
 /* Check of node, then the parts. 0, CONCLAVE_EFENCED (the node is gone, nothing was done),
- * CONCLAVE_ENOMEM or the answer's error. Blocks; lock not held. *ret_reply (may be NULL) as in
+ * CONCLAVE_EINVAL, CONCLAVE_ENOMEM or the answer's error. Blocks; lock not held. *ret_reply (may be NULL) as in
  * conclave_call, without the check's result; NULL when nothing was sent. */
 int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
                  size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;

@@ -8,6 +8,7 @@
 #include "recipes/follow/master_view.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/handle_shutdown.h"
 #include "recipes/engine/tree_mirror.h"
 
@@ -308,8 +309,7 @@ static const struct handle_class follow_class = {follow_on_state, follow_run_due
 
 static bool follow_master_options_valid(const struct conclave_redis_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && o->stale_ms >= STALE_MIN_MS &&
-           o->stale_ms <= INT64_MAX / (2 * MS) &&
+    return o->stale_ms >= STALE_MIN_MS && o->stale_ms <= INT64_MAX / (2 * MS) &&
            (unsigned)o->layout <= CONCLAVE_REDIS_LAYOUT_GEM &&
            (o->cluster == NULL || (o->cluster[0] != '\0' && strchr(o->cluster, '/') == NULL)) &&
            (o->path == NULL || path_is_valid(o->path, false));
@@ -360,17 +360,20 @@ int conclave_redis_open(struct conclave_recipes *rt, const struct conclave_redis
                         const struct conclave_redis_callbacks *callbacks, void *ctx,
                         struct conclave_redis **ret)
 {
+    struct conclave_redis_options own = CONCLAVE_REDIS_OPTIONS_INIT;
+    struct conclave_redis_callbacks calls = CONCLAVE_REDIS_CALLBACKS_INIT;
     struct conclave_redis *r = NULL;
     int error = client_check(rt->client);
     if (error == 0) {
-        error = follow_master_options_valid(options) ? follow_make(options, &r) : CONCLAVE_EINVAL;
+        error = sized_read_both(&own, options, &calls, callbacks);
+    }
+    if (error == 0) {
+        error = follow_master_options_valid(&own) ? follow_make(&own, &r) : CONCLAVE_EINVAL;
     }
     if (error != 0) {
         return error;
     }
-    if (callbacks != NULL) {
-        r->callbacks = *callbacks;
-    }
+    r->callbacks = calls;
     r->ctx = ctx;
     client_lock(rt->client);
     if (state_is_final(client_state(rt->client))) {

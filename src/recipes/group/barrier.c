@@ -8,6 +8,7 @@
 
 #include "base/transition.h"
 #include "client/core/acl.h"
+#include "client/core/sized.h"
 #include "recipes/engine/handle_calls.h"
 #include "recipes/engine/option_copies.h"
 
@@ -213,19 +214,18 @@ int conclave_barrier_open(struct conclave_recipes *rt,
                           const struct conclave_barrier_callbacks *callbacks, void *ctx,
                           struct conclave_barrier **ret)
 {
-    if (options == NULL || options->size < sizeof *options || !option_path_valid(options->path)) {
+    struct conclave_barrier_options own = CONCLAVE_BARRIER_OPTIONS_INIT;
+    struct conclave_barrier_callbacks calls = CONCLAVE_BARRIER_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || !option_path_valid(own.path)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_barrier *barrier = calloc(1, sizeof *barrier);
     if (barrier == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        barrier->callbacks = *callbacks;
-    }
+    barrier->callbacks = calls;
     barrier->ctx = ctx;
-    int error =
-        host_open(&barrier->host, rt, &barrier_class, barrier_copy_options(barrier, options));
+    int error = host_open(&barrier->host, rt, &barrier_class, barrier_copy_options(barrier, &own));
     if (error == 0) {
         *ret = barrier;
         client_unlock(rt->client);

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "client/core/path.h"
+#include "client/core/sized.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -149,21 +150,21 @@ int conclave_discovery_open(struct conclave_recipes *rt,
                             const struct conclave_discovery_callbacks *callbacks, void *ctx,
                             struct conclave_discovery **ret)
 {
-    if (options == NULL || options->size < sizeof *options || options->path == NULL ||
-        !path_is_valid(options->path, false) || options->name == NULL || options->name[0] == '\0' ||
-        strchr(options->name, '/') != NULL || options->debounce_ms < 0 || options->down_ms < 0 ||
-        options->down_errors < 0) {
+    struct conclave_discovery_options own = CONCLAVE_DISCOVERY_OPTIONS_INIT;
+    struct conclave_discovery_callbacks calls = CONCLAVE_DISCOVERY_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || own.path == NULL ||
+        !path_is_valid(own.path, false) || own.name == NULL || own.name[0] == '\0' ||
+        strchr(own.name, '/') != NULL || own.debounce_ms < 0 || own.down_ms < 0 ||
+        own.down_errors < 0) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_discovery *d = calloc(1, sizeof *d);
     if (d == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        d->callbacks = *callbacks;
-    }
+    d->callbacks = calls;
     d->ctx = ctx;
-    int error = host_open(&d->nodes.host, rt, &discovery_class, discovery_copy_options(d, options));
+    int error = host_open(&d->nodes.host, rt, &discovery_class, discovery_copy_options(d, &own));
     if (error == 0) {
         *ret = d; /* before a callback can run */
         node_handle_begin(&d->nodes);

@@ -4,6 +4,7 @@
 #include "base/transition.h"
 #include "client/core/acl.h"
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <stdlib.h>
@@ -224,8 +225,8 @@ static const struct host_class db_class = {
 
 static bool db_options_valid(const struct conclave_double_barrier_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) && o->count > 0 &&
-           o->count <= CONCLAVE_DOUBLE_BARRIER_MAX && o->layout >= CONCLAVE_BARRIER_LAYOUT_NATIVE &&
+    return option_path_valid(o->path) && o->count > 0 && o->count <= CONCLAVE_DOUBLE_BARRIER_MAX &&
+           o->layout >= CONCLAVE_BARRIER_LAYOUT_NATIVE &&
            o->layout <= CONCLAVE_BARRIER_LAYOUT_KAZOO &&
            (o->round == NULL || (o->round[0] != '\0' && strchr(o->round, '/') == NULL));
 }
@@ -254,21 +255,21 @@ int conclave_double_barrier_open(struct conclave_recipes *rt,
                                  const struct conclave_double_barrier_callbacks *callbacks,
                                  void *ctx, struct conclave_double_barrier **ret)
 {
-    if (!db_options_valid(options)) {
+    struct conclave_double_barrier_options own = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
+    struct conclave_double_barrier_callbacks calls = CONCLAVE_DOUBLE_BARRIER_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || !db_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_double_barrier *db = calloc(1, sizeof *db);
     if (db == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        db->callbacks = *callbacks;
-    }
+    db->callbacks = calls;
     db->ctx = ctx;
     step_init(&db->own_step, &db->host.handle);
     watch_slot_init(&db->own, &db->host.handle, on_own_watch);
     client_timer_init(&db->own_retry, on_own_retry, db);
-    int error = host_open(&db->host, rt, &db_class, db_copy_options(db, options));
+    int error = host_open(&db->host, rt, &db_class, db_copy_options(db, &own));
     if (error == 0) {
         *ret = db;
         client_unlock(rt->client);

@@ -1,6 +1,7 @@
 #include "recipes/group/group.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/group/node_handle.h"
 
@@ -212,9 +213,9 @@ static bool id_is_valid(const char *path, const char *id)
 
 static bool group_options_valid(const struct conclave_group_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) &&
-           (o->id == NULL || id_is_valid(o->path, o->id)) && o->data_len <= DATA_MAX &&
-           (o->data != NULL || o->data_len == 0) && o->debounce_ms >= 0 &&
+    return option_path_valid(o->path) && (o->id == NULL || id_is_valid(o->path, o->id)) &&
+           o->data_len <= DATA_MAX && (o->data != NULL || o->data_len == 0) &&
+           o->debounce_ms >= 0 &&
            (o->incarnation == NULL ||
             (o->incarnation[0] != '\0' && strlen(o->incarnation) < MEMBER_INCARNATION_MAX &&
              strpbrk(o->incarnation, "\r\n") == NULL));
@@ -247,18 +248,18 @@ int conclave_group_open(struct conclave_recipes *rt, const struct conclave_group
                         const struct conclave_group_callbacks *callbacks, void *ctx,
                         struct conclave_group **ret)
 {
-    if (!group_options_valid(options)) {
+    struct conclave_group_options own = CONCLAVE_GROUP_OPTIONS_INIT;
+    struct conclave_group_callbacks calls = CONCLAVE_GROUP_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || !group_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_group *g = calloc(1, sizeof *g);
     if (g == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        g->callbacks = *callbacks;
-    }
+    g->callbacks = calls;
     g->ctx = ctx;
-    int error = host_open(&g->nodes.host, rt, &group_class, group_copy_options(g, options));
+    int error = host_open(&g->nodes.host, rt, &group_class, group_copy_options(g, &own));
     if (error == 0) {
         *ret = g; /* before a callback can run */
         node_handle_begin(&g->nodes);

@@ -3,6 +3,7 @@
 #include "recipes/group/node_handle.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <conclave/persistent_node.h>
@@ -216,11 +217,10 @@ static const struct host_class kept_node_class = {
 
 static bool kept_node_options_valid(const struct conclave_persistent_node_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) &&
-           o->data_len <= DATA_MAX && (o->data != NULL || o->data_len == 0) && o->mode >= 0 &&
-           o->mode <= CONCLAVE_CONTAINER && o->mode != CONCLAVE_PERSISTENT_SEQUENTIAL &&
-           o->ttl_ms >= 0 && o->ttl_ms <= CONCLAVE_TTL_MAX_MS &&
-           (o->ttl_ms == 0 || o->mode == CONCLAVE_PERSISTENT);
+    return option_path_valid(o->path) && o->data_len <= DATA_MAX &&
+           (o->data != NULL || o->data_len == 0) && o->mode >= 0 && o->mode <= CONCLAVE_CONTAINER &&
+           o->mode != CONCLAVE_PERSISTENT_SEQUENTIAL && o->ttl_ms >= 0 &&
+           o->ttl_ms <= CONCLAVE_TTL_MAX_MS && (o->ttl_ms == 0 || o->mode == CONCLAVE_PERSISTENT);
 }
 
 static int sequential_options(struct conclave_persistent_node *p,
@@ -279,19 +279,18 @@ int conclave_persistent_node_open(struct conclave_recipes *rt,
                                   const struct conclave_persistent_node_callbacks *callbacks,
                                   void *ctx, struct conclave_persistent_node **ret)
 {
-    if (!kept_node_options_valid(options) ||
-        (callbacks != NULL && callbacks->size < sizeof *callbacks)) {
+    struct conclave_persistent_node_options own = CONCLAVE_PERSISTENT_NODE_OPTIONS_INIT;
+    struct conclave_persistent_node_callbacks calls = CONCLAVE_PERSISTENT_NODE_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || !kept_node_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_persistent_node *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        p->callbacks = *callbacks;
-    }
+    p->callbacks = calls;
     p->ctx = ctx;
-    int error = host_open(&p->nodes.host, rt, &kept_node_class, kept_node_copy_options(p, options));
+    int error = host_open(&p->nodes.host, rt, &kept_node_class, kept_node_copy_options(p, &own));
     if (error == 0) {
         *ret = p; /* before a callback can run */
         if (p->label == NULL) {

@@ -10,6 +10,7 @@
 
 #include "base/transition.h"
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <conclave/lock.h>
@@ -194,8 +195,8 @@ static void share_close(struct share *share)
 /* No lock held. CONCLAVE_ENOMEM and the like: those that were opened are closed, and it begins again. */
 static int share_open(struct share *share)
 {
-    static const struct conclave_lock_callbacks callbacks = {.on_lost = on_item_lost,
-                                                             .on_closed = on_item_closed};
+    static const struct conclave_lock_callbacks callbacks = {
+        .size = sizeof callbacks, .on_lost = on_item_lost, .on_closed = on_item_closed};
     struct conclave_partitioner *p = share->owner;
     int error = 0;
     for (size_t i = 0; i < share->count && error == 0; i++) {
@@ -469,8 +470,8 @@ static bool node_name_valid(const char *name)
 
 static bool partitioner_options_valid(const struct conclave_partitioner_options *o)
 {
-    bool valid = o != NULL && o->size >= sizeof *o && option_path_valid(o->path) &&
-                 o->settle_ms >= 0 && (o->items != NULL || o->items_count == 0) &&
+    bool valid = option_path_valid(o->path) && o->settle_ms >= 0 &&
+                 (o->items != NULL || o->items_count == 0) &&
                  (o->id == NULL ||
                   (strlen(o->id) < ITEM_NAME_MAX - 2 * PARTY_GUID_BYTES && node_name_valid(o->id)));
     for (size_t i = 0; valid && i < o->items_count; i++) {
@@ -519,20 +520,20 @@ int conclave_partitioner_open(struct conclave_recipes *rt,
                               const struct conclave_partitioner_callbacks *callbacks, void *ctx,
                               struct conclave_partitioner **ret)
 {
-    if (!partitioner_options_valid(options) ||
-        (callbacks != NULL && callbacks->size < sizeof *callbacks)) {
+    struct conclave_partitioner_options own = CONCLAVE_PARTITIONER_OPTIONS_INIT;
+    struct conclave_partitioner_callbacks calls = CONCLAVE_PARTITIONER_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 ||
+        !partitioner_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_partitioner *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        p->callbacks = *callbacks;
-    }
+    p->callbacks = calls;
     p->ctx = ctx;
     int error =
-        host_open(&p->nodes.host, rt, &partitioner_class, partitioner_copy_options(p, options));
+        host_open(&p->nodes.host, rt, &partitioner_class, partitioner_copy_options(p, &own));
     if (error == 0) {
         *ret = p; /* before a callback can run */
         node_handle_begin(&p->nodes);

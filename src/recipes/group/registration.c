@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "client/core/path.h"
+#include "client/core/sized.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -88,10 +89,10 @@ static bool text_is_valid(const char *text)
 
 static bool registration_options_valid(const struct conclave_registration_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
-           name_is_valid(o->name) && (o->id == NULL || name_is_valid(o->id)) &&
-           o->address != NULL && text_is_valid(o->address) && text_is_valid(o->payload) &&
-           text_is_valid(o->uri_spec) && (o->uri_spec == NULL || uri_spec_valid(o->uri_spec)) &&
+    return o->path != NULL && path_is_valid(o->path, false) && name_is_valid(o->name) &&
+           (o->id == NULL || name_is_valid(o->id)) && o->address != NULL &&
+           text_is_valid(o->address) && text_is_valid(o->payload) && text_is_valid(o->uri_spec) &&
+           (o->uri_spec == NULL || uri_spec_valid(o->uri_spec)) &&
            o->type >= CONCLAVE_INSTANCE_DYNAMIC && o->type <= CONCLAVE_INSTANCE_PERMANENT &&
            o->port >= 0 && o->port <= 65535 && o->ssl_port >= 0 && o->ssl_port <= 65535;
 }
@@ -147,19 +148,20 @@ int conclave_registration_open(struct conclave_recipes *rt,
                                const struct conclave_registration_callbacks *callbacks, void *ctx,
                                struct conclave_registration **ret)
 {
-    if (!registration_options_valid(options)) {
+    struct conclave_registration_options own = CONCLAVE_REGISTRATION_OPTIONS_INIT;
+    struct conclave_registration_callbacks calls = CONCLAVE_REGISTRATION_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 ||
+        !registration_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_registration *r = calloc(1, sizeof *r);
     if (r == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        r->callbacks = *callbacks;
-    }
+    r->callbacks = calls;
     r->ctx = ctx;
     int error =
-        host_open(&r->nodes.host, rt, &registration_class, registration_copy_options(r, options));
+        host_open(&r->nodes.host, rt, &registration_class, registration_copy_options(r, &own));
     if (error == 0) {
         *ret = r; /* before a callback can run */
         node_handle_begin(&r->nodes);

@@ -2,6 +2,7 @@
  * election.c. */
 #include "recipes/hold/election.h"
 
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <assert.h>
@@ -14,8 +15,8 @@ enum { DATA_MAX = 64 * 1024 };
 
 static bool election_options_valid(const struct conclave_election_options *o)
 {
-    return o->size >= sizeof *o && o->data_len <= DATA_MAX && o->takeover_delay_ms >= 0 &&
-           o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
+    return o->data_len <= DATA_MAX && o->takeover_delay_ms >= 0 && o->backoff_min_ms >= 0 &&
+           o->backoff_max_ms >= o->backoff_min_ms;
 }
 
 /* The node's data: the id, and on the next line the user's data; fixed: that alone, without it the id. */
@@ -70,23 +71,21 @@ int conclave_election_open(struct conclave_recipes *rt,
                            const struct conclave_election_callbacks *callbacks, void *ctx,
                            struct conclave_election **ret)
 {
+    struct conclave_election_options own = CONCLAVE_ELECTION_OPTIONS_INIT;
+    struct conclave_election_callbacks calls = CONCLAVE_ELECTION_CALLBACKS_INIT;
     struct contender *c;
-    struct contender_options common = {0};
-    bool valid = options != NULL && election_options_valid(options);
-    if (valid) {
-        common = (struct contender_options){options->path,   options->id,  options->naming,
-                                            &options->lease, options->acl, options->acl_count};
-    }
-    int error = contender_open(rt, &election_class, &common, valid ? options : NULL, ctx, &c);
+    bool valid =
+        sized_read_both(&own, options, &calls, callbacks) == 0 && election_options_valid(&own);
+    struct contender_options common = {own.path,   own.id,  own.naming,
+                                       &own.lease, own.acl, own.acl_count};
+    int error = contender_open(rt, &election_class, &common, valid ? &own : NULL, ctx, &c);
     if (error != 0) {
         return error;
     }
     struct conclave_election *e = election_of(c);
-    if (callbacks != NULL) {
-        e->callbacks = *callbacks;
-    }
+    e->callbacks = calls;
     *ret = e; /* before a callback can run */
-    if (options->observe || options->observe_only) {
+    if (own.observe || own.observe_only) {
         observer_start(&e->observer);
     }
     contender_opened(c);
@@ -159,19 +158,18 @@ int conclave_election_race(struct conclave_recipes *rt,
                            int64_t timeout_ms, struct conclave_election **ret,
                            struct conclave_participant **ret_leader)
 {
-    struct conclave_election_options once;
+    struct conclave_election_options once = CONCLAVE_ELECTION_OPTIONS_INIT;
     struct conclave_election *election;
     if (ret_leader != NULL) {
         *ret_leader = NULL;
     }
-    if (options == NULL || options->size < sizeof once || options->observe_only) {
+    if (sized_read(&once, options) != 0 || once.observe_only) {
         return CONCLAVE_EINVAL;
     }
     int error = recipes_may_block(rt);
     if (error != 0) {
         return error;
     }
-    once = *options;
     once.no_wait = true;
     error = conclave_election_open(rt, &once, callbacks, ctx, &election);
     if (error != 0) {

@@ -3,6 +3,7 @@
 #include "recipes/hold/breadcrumb.h"
 #include "recipes/hold/elector.h"
 
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ const char *conclave_health_name(enum conclave_health health)
 
 static bool elector_options_valid(const struct conclave_elector_options *o)
 {
-    return o->size >= sizeof *o && (o->id == NULL || o->id[0] != '\0') &&
+    return (o->id == NULL || o->id[0] != '\0') &&
            (o->incarnation == NULL ||
             (o->incarnation[0] != '\0' && strchr(o->incarnation, '\n') == NULL &&
              strlen(o->incarnation) <= INCARNATION_MAX)) &&
@@ -99,21 +100,19 @@ int conclave_elector_open(struct conclave_recipes *rt,
                           const struct conclave_elector_callbacks *callbacks, void *ctx,
                           struct conclave_elector **ret)
 {
+    struct conclave_elector_options own = CONCLAVE_ELECTOR_OPTIONS_INIT;
+    struct conclave_elector_callbacks calls = CONCLAVE_ELECTOR_CALLBACKS_INIT;
     struct contender *c;
-    struct contender_options common = {0};
-    bool valid = options != NULL && elector_options_valid(options);
-    if (valid) {
-        common = (struct contender_options){options->dir,    options->id,  CONCLAVE_NAMING_NATIVE,
-                                            &options->lease, options->acl, options->acl_count};
-    }
-    int error = contender_open(rt, &elector_class, &common, valid ? options : NULL, ctx, &c);
+    bool valid =
+        sized_read_both(&own, options, &calls, callbacks) == 0 && elector_options_valid(&own);
+    struct contender_options common = {own.dir,    own.id,  CONCLAVE_NAMING_NATIVE,
+                                       &own.lease, own.acl, own.acl_count};
+    int error = contender_open(rt, &elector_class, &common, valid ? &own : NULL, ctx, &c);
     if (error != 0) {
         return error;
     }
     struct conclave_elector *e = elector_of(c);
-    if (callbacks != NULL) {
-        e->callbacks = *callbacks;
-    }
+    e->callbacks = calls;
     *ret = e; /* before a callback can run */
     contender_opened(c);
     return 0;

@@ -439,7 +439,8 @@ void pool_discard(struct lease_pool *pool)
 int pool_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
                 int32_t take, struct lease_pool **ret)
 {
-    static const struct conclave_lock_callbacks callbacks = {.on_closed = pool_on_gate_closed};
+    static const struct conclave_lock_callbacks callbacks = {.size = sizeof callbacks,
+                                                             .on_closed = pool_on_gate_closed};
     bool kazoo = options->naming == CONCLAVE_NAMING_KAZOO;
     struct conclave_lock_options gate = *options;
     struct lease_pool *pool = NULL;

@@ -1,6 +1,8 @@
 /* The public functions of a lock: their checks, copies and requests to the machine in lock.c. */
 #include "recipes/hold/lease_pool.h"
 
+#include "client/core/sized.h"
+
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,8 +11,7 @@
 
 static bool lock_options_valid(const struct conclave_lock_options *o)
 {
-    return o->size >= sizeof *o && (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
-           o->naming != CONCLAVE_NAMING_FIXED &&
+    return (unsigned)o->kind <= CONCLAVE_LOCK_WRITE && o->naming != CONCLAVE_NAMING_FIXED &&
            (o->kind == CONCLAVE_LOCK_EXCLUSIVE || o->naming != CONCLAVE_NAMING_CURATOR_LATCH);
 }
 
@@ -18,31 +19,28 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
                 const struct conclave_lock_callbacks *callbacks, void *ctx, int32_t permits,
                 int32_t take, struct conclave_lock **ret)
 {
+    struct conclave_lock_options own = CONCLAVE_LOCK_OPTIONS_INIT;
+    struct conclave_lock_callbacks calls = CONCLAVE_LOCK_CALLBACKS_INIT;
     struct contender *c;
     struct lease_pool *pool = NULL;
-    struct contender_options common = {0};
-    bool valid = options != NULL && lock_options_valid(options);
-    if (valid) {
-        common = (struct contender_options){options->path,   options->id,  options->naming,
-                                            &options->lease, options->acl, options->acl_count};
-    }
-    if (valid && permits > 0 && options->naming != CONCLAVE_NAMING_NATIVE) {
-        int error = pool_create(rt, options, take, &pool);
+    bool valid = sized_read_both(&own, options, &calls, callbacks) == 0 && lock_options_valid(&own);
+    struct contender_options common = {own.path,   own.id,  own.naming,
+                                       &own.lease, own.acl, own.acl_count};
+    if (valid && permits > 0 && own.naming != CONCLAVE_NAMING_NATIVE) {
+        int error = pool_create(rt, &own, take, &pool);
         if (error != 0) {
             return error;
         }
         common.naming = CONCLAVE_NAMING_FIXED; /* no line: its node decides nothing */
     }
-    int error = contender_open(rt, &lock_class, &common, valid ? options : NULL, ctx, &c);
+    int error = contender_open(rt, &lock_class, &common, valid ? &own : NULL, ctx, &c);
     if (error != 0) {
         pool_discard(pool);
         return error;
     }
     struct conclave_lock *l = lock_of(c);
-    l->options = *options;
-    if (callbacks != NULL) {
-        l->callbacks = *callbacks;
-    }
+    l->options = own;
+    l->callbacks = calls;
     l->permits = permits;
     l->take = take;
     l->pool = pool;

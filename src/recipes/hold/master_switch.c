@@ -1,4 +1,5 @@
 /* The simple master switch: an election, and a connection of its own unless it is given one. */
+#include "client/core/sized.h"
 #include <conclave/election.h>
 #include <conclave/master_switch.h>
 
@@ -75,7 +76,8 @@ static int switch_election_begin(struct conclave_master_switch *sw,
                                  const struct conclave_master_switch_options *o,
                                  struct conclave_master_switch **ret)
 {
-    static const struct conclave_election_callbacks callbacks = {.on_elected = switch_on_elected,
+    static const struct conclave_election_callbacks callbacks = {.size = sizeof callbacks,
+                                                                 .on_elected = switch_on_elected,
                                                                  .on_revoked = switch_on_revoked,
                                                                  .on_closed = switch_on_closed};
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
@@ -91,8 +93,9 @@ int conclave_master_switch_open(const struct conclave_master_switch_options *opt
                                 conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
                                 void *ctx, struct conclave_master_switch **ret)
 {
+    struct conclave_master_switch_options own = CONCLAVE_MASTER_SWITCH_OPTIONS_INIT;
     *ret = NULL;
-    if (options == NULL || options->size < sizeof *options) {
+    if (sized_read(&own, options) != 0) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_master_switch *sw = calloc(1, sizeof *sw);
@@ -102,9 +105,9 @@ int conclave_master_switch_open(const struct conclave_master_switch_options *opt
     sw->on_master = on_master;
     sw->on_slave = on_slave;
     sw->ctx = ctx;
-    int error = switch_connection_begin(sw, options);
+    int error = switch_connection_begin(sw, &own);
     if (error == 0) {
-        error = switch_election_begin(sw, options, ret);
+        error = switch_election_begin(sw, &own, ret);
     }
     if (error != 0) {
         *ret = NULL;

@@ -12,6 +12,7 @@
  */
 #include "recipes/hold/lease_pool.h"
 
+#include "client/core/sized.h"
 #include <conclave/semaphore.h>
 
 #include <inttypes.h>
@@ -126,30 +127,30 @@ int conclave_semaphore_open(struct conclave_recipes *rt,
                             const struct conclave_semaphore_callbacks *callbacks, void *ctx,
                             struct conclave_semaphore **ret)
 {
+    struct conclave_semaphore_options own = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
+    struct conclave_semaphore_callbacks calls = CONCLAVE_SEMAPHORE_CALLBACKS_INIT;
     struct conclave_lock_options lock = CONCLAVE_LOCK_OPTIONS_INIT;
-    struct conclave_lock_callbacks lock_callbacks = {0};
-    if (options == NULL || options->size < sizeof *options || options->permits < 1 ||
-        options->take < 0 || options->take > options->permits) {
+    struct conclave_lock_callbacks lock_callbacks = CONCLAVE_LOCK_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || own.permits < 1 || own.take < 0 ||
+        own.take > own.permits) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_semaphore *s = calloc(1, sizeof *s);
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        s->callbacks = *callbacks;
-        lock_callbacks.on_lost = callbacks->on_lost != NULL ? semaphore_on_lost : NULL;
-        lock_callbacks.on_closed = callbacks->on_closed != NULL ? semaphore_on_closed : NULL;
-    }
+    s->callbacks = calls;
+    lock_callbacks.on_lost = calls.on_lost != NULL ? semaphore_on_lost : NULL;
+    lock_callbacks.on_closed = calls.on_closed != NULL ? semaphore_on_closed : NULL;
     s->ctx = ctx;
-    lock.path = options->path;
-    lock.id = options->id;
-    lock.naming = options->naming;
-    lock.lease = options->lease;
-    lock.acl = options->acl;
-    lock.acl_count = options->acl_count;
-    int error = lock_create(rt, &lock, &lock_callbacks, s, options->permits,
-                            options->take > 0 ? options->take : 1, &s->lock);
+    lock.path = own.path;
+    lock.id = own.id;
+    lock.naming = own.naming;
+    lock.lease = own.lease;
+    lock.acl = own.acl;
+    lock.acl_count = own.acl_count;
+    int error = lock_create(rt, &lock, &lock_callbacks, s, own.permits, own.take > 0 ? own.take : 1,
+                            &s->lock);
     if (error != 0) {
         free(s);
         return error;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "client/core/acl.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <stdlib.h>
@@ -124,8 +125,8 @@ static bool queue_layout_valid(const struct conclave_queue_options *o)
 
 static bool queue_options_valid(const struct conclave_queue_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) &&
-           queue_layout_valid(o) && o->max_attempts >= 0 && o->max_items >= 0 &&
+    return option_path_valid(o->path) && queue_layout_valid(o) && o->max_attempts >= 0 &&
+           o->max_items >= 0 &&
            (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= ID_MAX));
 }
 
@@ -159,21 +160,21 @@ int conclave_queue_open(struct conclave_recipes *rt, const struct conclave_queue
                         const struct conclave_queue_callbacks *callbacks, void *ctx,
                         struct conclave_queue **ret)
 {
-    if (!queue_options_valid(options)) {
+    struct conclave_queue_options own = CONCLAVE_QUEUE_OPTIONS_INIT;
+    struct conclave_queue_callbacks calls = CONCLAVE_QUEUE_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 || !queue_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_queue *q = calloc(1, sizeof *q);
     if (q == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        q->callbacks = *callbacks;
-    }
+    q->callbacks = calls;
     q->ctx = ctx;
     list_init(&q->items);
     queue_order_init(&q->order);
     queue_size_init(q);
-    int error = host_open(&q->host, rt, &queue_class, queue_copy_options(q, options));
+    int error = host_open(&q->host, rt, &queue_class, queue_copy_options(q, &own));
     if (error == 0) {
         *ret = q; /* before a callback can run */
         queue_size_run(q);

@@ -605,7 +605,13 @@ int conclave_item_ack_multi(struct conclave_item *item, const struct conclave_op
     if (item->version < 0) {
         return CONCLAVE_EINVAL; /* there is nothing left that it could be done with */
     }
-    return queue_item_settle(item, true, CONCLAVE_FOREVER, parts, count);
+    struct conclave_op *own = malloc((count + 1) * sizeof *own);
+    int error = own == NULL ? CONCLAVE_ENOMEM : ops_read(own, parts, count);
+    if (error == 0) {
+        error = queue_item_settle(item, true, CONCLAVE_FOREVER, own, count);
+    }
+    free(own);
+    return error;
 }
 
 static int settle_async(struct conclave_item *item, bool ack, conclave_item_fn done, void *ctx)

@@ -11,6 +11,7 @@
 #include "recipes/queue/queue.h"
 
 #include "base/transition.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
 #include <stdio.h>
@@ -409,10 +410,10 @@ static int put_create(struct host *host, void *request, struct call **ret)
 static bool put_request_fill(struct put_request *request,
                              const struct conclave_put_options *options)
 {
-    bool valid = options != NULL && options->size >= sizeof *options;
+    struct conclave_put_options own = CONCLAVE_PUT_OPTIONS_INIT;
+    bool valid = sized_read(&own, options) == 0;
     if (valid) {
-        request->label =
-            (struct queue_label){options->priority, options->not_before_ms, options->id};
+        request->label = (struct queue_label){own.priority, own.not_before_ms, own.id};
     }
     return valid;
 }

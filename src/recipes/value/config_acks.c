@@ -2,6 +2,7 @@
 #include "recipes/value/shared_config.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/group/group.h"
 #include "recipes/group/node_handle.h"
@@ -179,8 +180,7 @@ static int audit_open(struct audit *a, struct conclave_recipes *rt,
 
 static bool config_acks_options_valid(const struct conclave_config_acks_options *o)
 {
-    return o != NULL && o->size >= sizeof *o &&
-           (o->ack_path != NULL ? path_is_valid(o->ack_path, false) : option_path_valid(o->path)) &&
+    return (o->ack_path != NULL ? path_is_valid(o->ack_path, false) : option_path_valid(o->path)) &&
            (o->group_path == NULL || path_is_valid(o->group_path, false));
 }
 
@@ -204,17 +204,18 @@ int conclave_config_wait_acked(struct conclave_recipes *rt,
                                int64_t timeout_ms, struct conclave_config_ack **ret,
                                size_t *ret_count)
 {
+    struct conclave_config_acks_options own = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
     struct audit a = {0};
     int error = recipes_may_block(rt);
-    if (error == 0 && !config_acks_options_valid(options)) {
+    if (error == 0 && (sized_read(&own, options) != 0 || !config_acks_options_valid(&own))) {
         error = CONCLAVE_EINVAL;
     }
     if (error != 0) {
         return error;
     }
-    a.zxid = options->zxid;
-    a.at_least = options->at_least;
-    error = audit_open(&a, rt, options);
+    a.zxid = own.zxid;
+    a.at_least = own.at_least;
+    error = audit_open(&a, rt, &own);
     client_lock(rt->client);
     if (error == 0) {
         error = host_wait(&a.acks->host, audit_is_over, &a, timeout_ms);

@@ -1,4 +1,5 @@
 /* Writing a configuration: a shared value that is opened for one write. */
+#include "client/core/sized.h"
 #include "recipes/engine/recipe_runtime.h"
 
 #include <conclave/config.h>
@@ -46,10 +47,10 @@ int conclave_config_put(struct conclave_recipes *rt, const char *path, const voi
                         struct conclave_config_written *ret)
 {
     struct conclave_shared_options options = CONCLAVE_SHARED_OPTIONS_INIT;
-    struct conclave_shared_value value;
+    struct conclave_shared_value value = CONCLAVE_SHARED_VALUE_INIT;
     struct conclave_shared *shared;
     int64_t deadline_ns = client_deadline_ns(rt->client, timeout_ms);
-    int error = recipes_may_block(rt);
+    int error = sized_can_write(ret) ? recipes_may_block(rt) : CONCLAVE_EINVAL;
     options.path = path;
     if (error == 0) {
         error = conclave_shared_open(rt, &options, NULL, NULL, &shared);
@@ -62,7 +63,8 @@ int conclave_config_put(struct conclave_recipes *rt, const char *path, const voi
     (void)conclave_shared_close_wait(shared, CONCLAVE_FOREVER);
     conclave_shared_destroy(shared);
     if (error == 0 && ret != NULL) {
-        *ret = (struct conclave_config_written){value.version, value.mzxid};
+        struct conclave_config_written written = {sizeof written, value.version, value.mzxid};
+        sized_write(ret, &written);
     }
     return error;
 }

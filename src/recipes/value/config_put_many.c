@@ -9,6 +9,7 @@
  * After a lost answer the nodes tell whether it was carried out: then all of them have one mzxid, a
  * newer one, and our bytes.
  */
+#include "client/core/sized.h"
 #include "recipes/engine/blocking_requests.h"
 #include "recipes/engine/recipe_runtime.h"
 
@@ -30,7 +31,7 @@ struct found_node {
 
 struct many {
     struct blocking blocking;
-    const struct conclave_config_entry *entries; /* the caller's */
+    struct conclave_config_entry *entries; /* own; their bytes are the caller's */
     size_t count;
     struct found_node *before; /* the entries of the transaction */
     struct found_node *now;
@@ -243,17 +244,38 @@ static bool entries_valid(const struct conclave_config_entry *entries, size_t co
     return count > 0;
 }
 
+/* *ret is freed with free. */
+static int entries_read(const struct conclave_config_entry *entries, size_t count,
+                        struct conclave_config_entry **ret)
+{
+    int error = 0;
+    *ret = calloc(count + 1, sizeof **ret);
+    if (*ret == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < count && error == 0; i++) {
+        (*ret)[i] = (struct conclave_config_entry)CONCLAVE_CONFIG_ENTRY_INIT;
+        error = sized_read_item(&(*ret)[i], entries, i);
+    }
+    return error == 0 && !entries_valid(*ret, count) ? CONCLAVE_EINVAL : error;
+}
+
 int conclave_config_put_many(struct conclave_recipes *rt,
                              const struct conclave_config_entry *entries, size_t count,
                              int64_t timeout_ms, int64_t *ret_mzxid)
 {
+    struct conclave_config_entry *own = NULL;
     int error = recipes_may_block(rt);
-    if (error != 0 || entries == NULL || !entries_valid(entries, count)) {
-        return error != 0 ? error : CONCLAVE_EINVAL;
+    if (error == 0) {
+        error = entries_read(entries, count, &own);
+    }
+    if (error != 0) {
+        free(own);
+        return error;
     }
     struct many m = {
         .blocking = blocking_begin(rt->client, timeout_ms),
-        .entries = entries,
+        .entries = own,
         .count = count,
         .before = calloc(count, sizeof *m.before),
         .now = calloc(count, sizeof *m.now),
@@ -267,6 +289,7 @@ int conclave_config_put_many(struct conclave_recipes *rt,
     if (error == 0 && ret_mzxid != NULL) {
         *ret_mzxid = m.mzxid;
     }
+    free(own);
     free(m.before);
     free(m.now);
     return error;

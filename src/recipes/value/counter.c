@@ -1,5 +1,6 @@
 /* The counter: the computation between reading and writing a cell, and the number's forms. */
 #include "base/endian.h"
+#include "client/core/sized.h"
 #include "recipes/engine/value_cell.h"
 
 #include <conclave/counter.h>
@@ -151,24 +152,24 @@ int conclave_counter_open(struct conclave_recipes *rt,
                           const struct conclave_counter_callbacks *callbacks, void *ctx,
                           struct conclave_counter **ret)
 {
-    if (options == NULL || options->size < sizeof *options ||
-        (unsigned)options->form > CONCLAVE_COUNTER_BINARY) {
+    struct conclave_counter_options own = CONCLAVE_COUNTER_OPTIONS_INIT;
+    struct conclave_counter_callbacks calls = CONCLAVE_COUNTER_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 ||
+        (unsigned)own.form > CONCLAVE_COUNTER_BINARY) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_counter *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        c->callbacks = *callbacks;
-    }
+    c->callbacks = calls;
     c->ctx = ctx;
-    c->form = options->form;
-    c->initial = options->initial;
+    c->form = own.form;
+    c->initial = own.initial;
     c->cell.watching = c->callbacks.on_change != NULL;
     c->cell.tell_change = counter_tell_change;
     c->cell.tell_closed = counter_tell_closed;
-    int error = cell_open(&c->cell, rt, options->path, options->acl, options->acl_count);
+    int error = cell_open(&c->cell, rt, own.path, own.acl, own.acl_count);
     if (error == 0) {
         *ret = c; /* before a callback can run */
         cell_begin(&c->cell);

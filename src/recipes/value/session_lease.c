@@ -2,6 +2,7 @@
 #include "recipes/value/session_lease.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/blocking_requests.h"
 
 #include <assert.h>
@@ -82,9 +83,8 @@ static int client_of(const struct conclave_client_options *options, const struct
                      struct conclave_lease *lease, struct conclave_client **ret)
 {
     struct conclave_client_options own = CONCLAVE_CLIENT_OPTIONS_INIT;
-    if (options != NULL) {
-        memcpy(&own, options, options->size < sizeof own ? options->size : sizeof own);
-        own.size = sizeof own;
+    if (options != NULL && sized_read(&own, options) != 0) {
+        return CONCLAVE_EINVAL;
     }
     own.session_timeout_ms = name->ttl_ms;
     own.session_id = name->session_id;
@@ -100,7 +100,8 @@ static int lease_open(const struct conclave_client_options *options, const struc
                       int64_t timeout_ms, const struct conclave_lease_callbacks *callbacks,
                       void *ctx, struct conclave_lease **ret)
 {
-    if (callbacks != NULL && callbacks->size < sizeof *callbacks) {
+    struct conclave_lease_callbacks calls = CONCLAVE_LEASE_CALLBACKS_INIT;
+    if (callbacks != NULL && sized_read(&calls, callbacks) != 0) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_lease *lease = calloc(1, sizeof *lease);
@@ -108,9 +109,8 @@ static int lease_open(const struct conclave_client_options *options, const struc
         return CONCLAVE_ENOMEM;
     }
     lease->ctx = ctx;
-    if (callbacks != NULL) {
-        lease->callbacks = *callbacks;
-    }
+    lease->callbacks = calls;
+    lease->granted = (struct conclave_session)CONCLAVE_SESSION_INIT;
     int error = client_of(options, name, lease, &lease->client);
     error = error == 0 ? conclave_client_start(lease->client) : error;
     error = error == 0 ? conclave_client_wait_connected(lease->client, timeout_ms) : error;
@@ -201,7 +201,7 @@ static int lease_visit(const struct conclave_client_options *options, const char
 {
     struct lease_name name;
     struct conclave_client *client;
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     if (!name_parse_id(id, &name) || (ret != NULL && ret->size < sizeof *ret)) {
         return CONCLAVE_EINVAL;
     }
@@ -247,7 +247,7 @@ int conclave_lease_time_to_live(struct conclave_lease *lease, int64_t timeout_ms
 {
     struct conclave_op check = conclave_op_path(CONCLAVE_OP_CHECK, "/", -1);
     struct blocking b = blocking_begin(lease->client, timeout_ms);
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     int64_t begin_ns = client_now_ns(lease->client);
     if (ret == NULL || ret->size < sizeof *ret) {
         return CONCLAVE_EINVAL;

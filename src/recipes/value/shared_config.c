@@ -1,6 +1,7 @@
 #include "recipes/value/shared_config.h"
 
 #include "client/core/path.h"
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/group/node_handle.h"
 
@@ -268,7 +269,7 @@ static const struct host_class config_class = {
 
 static bool shared_config_options_valid(const struct conclave_config_options *o)
 {
-    return o != NULL && o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
+    return o->path != NULL && path_is_valid(o->path, false) &&
            (strcmp(o->path, "/") != 0 || o->ack_id == NULL || o->ack_path != NULL) &&
            (o->ack_path == NULL || path_is_valid(o->ack_path, false)) &&
            (o->ack_id == NULL || (o->ack_id[0] != '\0' && strchr(o->ack_id, '/') == NULL)) &&
@@ -306,19 +307,20 @@ int conclave_config_open(struct conclave_recipes *rt, const struct conclave_conf
                          const struct conclave_config_callbacks *callbacks, void *ctx,
                          struct conclave_config **ret)
 {
-    if (!shared_config_options_valid(options)) {
+    struct conclave_config_options own = CONCLAVE_CONFIG_OPTIONS_INIT;
+    struct conclave_config_callbacks calls = CONCLAVE_CONFIG_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0 ||
+        !shared_config_options_valid(&own)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_config *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        c->callbacks = *callbacks;
-    }
+    c->callbacks = calls;
     c->ctx = ctx;
     client_timer_init(&c->cache_wait, on_cache_wait, c);
-    int error = host_open(&c->nodes.host, rt, &config_class, config_copy_options(c, options));
+    int error = host_open(&c->nodes.host, rt, &config_class, config_copy_options(c, &own));
     if (error == 0) {
         *ret = c; /* before a callback can run */
         node_handle_begin(&c->nodes);

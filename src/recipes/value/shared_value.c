@@ -1,4 +1,5 @@
 /* The shared value: a cell as it is. */
+#include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/value_cell.h"
 
@@ -22,7 +23,8 @@ static struct conclave_shared *shared_of(struct cell *cell)
 static void shared_value_tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
 {
     struct conclave_shared *s = shared_of(cell);
-    struct conclave_shared_value value = {.version = CONCLAVE_ABSENT, .stale = stale};
+    struct conclave_shared_value value = {
+        .size = sizeof value, .version = CONCLAVE_ABSENT, .stale = stale};
     if (item != NULL) {
         value.data = item->node.data;
         value.data_len = item->node.data_len;
@@ -42,7 +44,7 @@ static void shared_value_tell_closed(struct cell *cell, int why)
 
 static void value_of(const struct cell_op *op, struct conclave_shared_value *ret)
 {
-    memset(ret, 0, sizeof *ret);
+    *ret = (struct conclave_shared_value)CONCLAVE_SHARED_VALUE_INIT;
     ret->version = op->result.there ? op->result.version : CONCLAVE_ABSENT;
     ret->mzxid = op->result.mzxid;
     ret->data = op->result.data;
@@ -51,7 +53,7 @@ static void value_of(const struct cell_op *op, struct conclave_shared_value *ret
 
 static void tell_set(struct cell *cell, struct cell_op *op)
 {
-    struct conclave_shared_value value;
+    struct conclave_shared_value value = CONCLAVE_SHARED_VALUE_INIT;
     assert(op->ended);
     value_of(op, &value);
     ((conclave_shared_fn)op->fn)(shared_of(cell), op->error, op->error == 0 ? &value : NULL,
@@ -70,21 +72,21 @@ int conclave_shared_open(struct conclave_recipes *rt, const struct conclave_shar
                          const struct conclave_shared_callbacks *callbacks, void *ctx,
                          struct conclave_shared **ret)
 {
-    if (options == NULL || options->size < sizeof *options) {
+    struct conclave_shared_options own = CONCLAVE_SHARED_OPTIONS_INIT;
+    struct conclave_shared_callbacks calls = CONCLAVE_SHARED_CALLBACKS_INIT;
+    if (sized_read_both(&own, options, &calls, callbacks) != 0) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_shared *s = calloc(1, sizeof *s);
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (callbacks != NULL) {
-        s->callbacks = *callbacks;
-    }
+    s->callbacks = calls;
     s->ctx = ctx;
     s->cell.watching = s->callbacks.on_change != NULL;
     s->cell.tell_change = shared_value_tell_change;
     s->cell.tell_closed = shared_value_tell_closed;
-    int error = cell_open(&s->cell, rt, options->path, options->acl, options->acl_count);
+    int error = cell_open(&s->cell, rt, own.path, own.acl, own.acl_count);
     if (error == 0) {
         *ret = s; /* before a callback can run */
         cell_begin(&s->cell);
@@ -147,13 +149,15 @@ int conclave_shared_set(struct conclave_shared *s, const void *data, size_t len,
 {
     struct cell_op *ended = NULL;
     struct cell_op *op;
-    int error = set_op(data, len, expected_version, &op);
+    int error = sized_can_write(ret) ? set_op(data, len, expected_version, &op) : CONCLAVE_EINVAL;
     if (error != 0) {
         return error;
     }
     error = cell_call(&s->cell, op, timeout_ms, &ended);
     if (error == 0 && ret != NULL) {
-        value_of(ended, ret);
+        struct conclave_shared_value value = CONCLAVE_SHARED_VALUE_INIT;
+        value_of(ended, &value);
+        sized_write(ret, &value);
     }
     cell_op_free(ended);
     return error;

@@ -131,7 +131,8 @@ static int open_one(struct failover_watching *w, struct conclave_recipes *recipe
 {
     char path[REDIS_PATH_MAX];
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
-    struct conclave_config_callbacks callbacks = {.on_change = tree ? on_events : on_current,
+    struct conclave_config_callbacks callbacks = {.size = sizeof callbacks,
+                                                  .on_change = tree ? on_events : on_current,
                                                   .on_closed = redis_failover_watch_on_closed};
     options.path = redis_path(w->cli->root, below, path);
     options.tree = tree;

@@ -172,7 +172,8 @@ static int mirror_open(struct redis_store *s, enum store_cell which)
     char path[REDIS_PATH_MAX];
     bool tree = which == CELL_REQUESTS;
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
-    struct conclave_config_callbacks callbacks = {.on_change = tree ? on_requests : on_mirror,
+    struct conclave_config_callbacks callbacks = {.size = sizeof callbacks,
+                                                  .on_change = tree ? on_requests : on_mirror,
                                                   .on_closed = on_mirror_closed};
     const char *root = which == CELL_GEM ? s->gem_root : s->root;
     if (root[0] == '\0') {
@@ -222,7 +223,8 @@ static int group_open(struct redis_store *s, const char *id)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks callbacks = {.on_change = cluster_znodes_on_member,
+    struct conclave_group_callbacks callbacks = {.size = sizeof callbacks,
+                                                 .on_change = cluster_znodes_on_member,
                                                  .on_membership = on_membership,
                                                  .on_closed = on_group_closed};
     options.path = redis_path(s->root, "managers", path);

@@ -400,7 +400,8 @@ static int open_election(struct redis_manager *m)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
-    struct conclave_election_callbacks callbacks = {.on_elected = manager_on_elected,
+    struct conclave_election_callbacks callbacks = {.size = sizeof callbacks,
+                                                    .on_elected = manager_on_elected,
                                                     .on_revoked = manager_on_revoked,
                                                     .on_leader = on_leader,
                                                     .on_closed = on_election_closed};

@@ -156,8 +156,8 @@ static void port_on_follow_closed(struct conclave_redis *redis, int why, void *c
 static int port_follow(struct sentinel_port *p)
 {
     struct conclave_redis_options options = CONCLAVE_REDIS_OPTIONS_INIT;
-    struct conclave_redis_callbacks callbacks = {.on_change = port_on_change,
-                                                 .on_closed = port_on_follow_closed};
+    struct conclave_redis_callbacks callbacks = {
+        .size = sizeof callbacks, .on_change = port_on_change, .on_closed = port_on_follow_closed};
     options.path = redis_store_root(p->s.store);
     options.stale_ms = p->s.options->stale_ms;
     int rc = conclave_redis_open(p->s.recipes, &options, &callbacks, p, &p->follow);

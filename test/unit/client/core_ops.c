@@ -303,7 +303,8 @@ static void test_reconfig(void **state)
     begin(&p, "/app");
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_RECONFIG, NULL, 0);
     assert_int_equal(op_check(&op), CONCLAVE_EINVAL);
-    const struct conclave_reconfig change = {.leaving = "3", .config_version = -1};
+    const struct conclave_reconfig change = {
+        .size = sizeof change, .leaving = "3", .config_version = -1};
     op.reconfig = &change;
     struct peer_frame f = sent(&p, &op, WIRE_RECONFIG);
     struct wire_reader rd = wire_reader_make(f.body);

@@ -54,7 +54,7 @@ static void end(struct side *s)
 
 static void assert_linked_to(struct side *s, int endpoint)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(s->client, &session);
     assert_string_equal(session.server, fake_zk_address(s->zk, endpoint));
 }

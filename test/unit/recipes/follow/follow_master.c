@@ -57,7 +57,7 @@ static void on_closed(struct conclave_redis *redis, int why, void *ctx)
     f->closed++;
 }
 
-static const struct conclave_redis_callbacks callbacks = {on_change, on_closed};
+static const struct conclave_redis_callbacks callbacks = {sizeof callbacks, on_change, on_closed};
 
 static struct conclave_redis_options options_of(int64_t stale_ms)
 {

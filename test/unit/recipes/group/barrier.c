@@ -52,7 +52,8 @@ static void on_closed(struct conclave_double_barrier *barrier, int why, void *ct
     m->closed++;
 }
 
-static const struct conclave_double_barrier_callbacks callbacks = {on_lost, on_closed};
+static const struct conclave_double_barrier_callbacks callbacks = {sizeof callbacks, on_lost,
+                                                                   on_closed};
 
 static struct conclave_double_barrier_options options_of(uint32_t count)
 {

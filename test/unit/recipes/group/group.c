@@ -85,8 +85,8 @@ static void on_closed(struct conclave_group *group, int why, void *ctx)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-static const struct conclave_group_callbacks callbacks = {on_change, on_view, on_membership,
-                                                          on_closed};
+static const struct conclave_group_callbacks callbacks = {sizeof callbacks, on_change, on_view,
+                                                          on_membership, on_closed};
 
 static bool view_is(struct party *p, const char *view)
 {

@@ -44,7 +44,8 @@ static void on_closed(struct conclave_discovery *discovery, int why, void *ctx)
     (void)pthread_mutex_unlock(&f->lock);
 }
 
-static const struct conclave_discovery_callbacks callbacks = {on_change, on_closed};
+static const struct conclave_discovery_callbacks callbacks = {sizeof callbacks, on_change,
+                                                              on_closed};
 
 static bool seen_is(struct finder *f, const char *text)
 {

@@ -117,7 +117,7 @@ static void E39_pongs_alone_do_not_keep_the_lead(void **state)
     struct fake_zk *zk = *state;
     struct candidate a;
     struct candidate b;
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     lead_and_wait(zk, &a, &b);
     fake_zk_hold(zk, 0, WIRE_MULTI); /* as a server cut off from its quorum: pings only */
     EVENTUALLY(REVOKED(&a) == 1);

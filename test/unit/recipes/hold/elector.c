@@ -143,8 +143,8 @@ static void member_open(struct member *m, struct fake_zk *zk, int endpoint, cons
 
 static void member_start(struct member *m)
 {
-    static const struct conclave_elector_callbacks callbacks = {on_activate, on_deactivate,
-                                                                on_fence, on_state, on_closed};
+    static const struct conclave_elector_callbacks callbacks = {
+        sizeof callbacks, on_activate, on_deactivate, on_fence, on_state, on_closed};
     struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
     options.dir = DIR;
     options.id = m->base.name;

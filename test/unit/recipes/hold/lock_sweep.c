@@ -135,9 +135,10 @@ static void *act(void *arg)
 
 static bool create(struct actor *a)
 {
-    static const struct conclave_lock_callbacks callbacks = {on_lost, NULL, on_closed};
-    static const struct conclave_semaphore_callbacks semaphore_callbacks = {NULL,
-                                                                            on_semaphore_closed};
+    static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, on_lost, NULL,
+                                                             on_closed};
+    static const struct conclave_semaphore_callbacks semaphore_callbacks = {
+        sizeof semaphore_callbacks, NULL, on_semaphore_closed};
     if (a->play->s->scene >= SEMAPHORE) {
         struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
         options.path = LOCK_PATH;

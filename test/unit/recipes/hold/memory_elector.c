@@ -56,8 +56,8 @@ static void on_closed(struct conclave_elector *elector, int why, void *ctx)
 
 static int start(struct member *m, struct conclave_recipes *recipes)
 {
-    static const struct conclave_elector_callbacks callbacks = {on_activate, on_deactivate,
-                                                                on_fence, NULL, on_closed};
+    static const struct conclave_elector_callbacks callbacks = {
+        sizeof callbacks, on_activate, on_deactivate, on_fence, NULL, on_closed};
     struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
     options.dir = DIR;
     options.id = m->id;

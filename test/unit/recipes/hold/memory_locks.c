@@ -26,7 +26,8 @@ static void on_granted(struct conclave_lock *lock, int error, struct conclave_to
 static int lock_open(struct starving *s, struct conclave_recipes *recipes, const char *path,
                      enum conclave_lock_kind kind, struct conclave_lock **ret)
 {
-    static const struct conclave_lock_callbacks callbacks = {NULL, NULL, on_closed};
+    static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, NULL, NULL,
+                                                             on_closed};
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     options.path = path;
     options.kind = kind;

@@ -21,7 +21,8 @@ static void on_lost(struct conclave_semaphore *semaphore, int why, int64_t withi
 
 static void user_create(struct user *u, int32_t permits)
 {
-    static const struct conclave_semaphore_callbacks callbacks = {.on_lost = on_lost};
+    static const struct conclave_semaphore_callbacks callbacks = {.size = sizeof callbacks,
+                                                                  .on_lost = on_lost};
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     options.path = SEMAPHORE_PATH;
     options.id = "user";

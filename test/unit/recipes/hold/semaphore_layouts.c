@@ -24,7 +24,8 @@ static void on_lost(struct conclave_semaphore *semaphore, int why, int64_t withi
 
 static int user_create(struct user *u, enum conclave_naming naming, int32_t permits, int32_t take)
 {
-    static const struct conclave_semaphore_callbacks callbacks = {.on_lost = on_lost};
+    static const struct conclave_semaphore_callbacks callbacks = {.size = sizeof callbacks,
+                                                                  .on_lost = on_lost};
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     options.path = SEMAPHORE_PATH;
     options.id = "user";

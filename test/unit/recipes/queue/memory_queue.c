@@ -23,7 +23,8 @@ static void on_queue_closed(struct conclave_queue *queue, int why, void *ctx)
 
 static int queue_open(struct starving *s, bool at_most_once, struct conclave_queue **ret)
 {
-    static const struct conclave_queue_callbacks callbacks = {NULL, on_size, on_queue_closed};
+    static const struct conclave_queue_callbacks callbacks = {sizeof callbacks, NULL, on_size,
+                                                              on_queue_closed};
     struct conclave_queue_options options = CONCLAVE_QUEUE_OPTIONS_INIT;
     options.path = QUEUE_PATH;
     options.max_attempts = at_most_once ? 0 : 2;
@@ -316,7 +317,8 @@ static void on_member_lost(struct conclave_double_barrier *barrier, int why, voi
 /* It learns that its node was deleted, even if a request failed on the way. */
 static int member_scene(struct starving *s)
 {
-    static const struct conclave_double_barrier_callbacks callbacks = {on_member_lost, NULL};
+    static const struct conclave_double_barrier_callbacks callbacks = {sizeof callbacks,
+                                                                       on_member_lost, NULL};
     struct conclave_double_barrier_options options = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
     struct conclave_double_barrier *barrier = NULL;
     char name[256];

@@ -220,9 +220,11 @@ static void all_runs_in_a_loop_of_the_program_s_own(void **state)
     struct fake_zk *zk = *state;
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_queue_options queue_opts = queue_options();
-    struct conclave_queue_callbacks queue_calls = {.on_closed = on_queue_closed};
+    struct conclave_queue_callbacks queue_calls = {.size = sizeof queue_calls,
+                                                   .on_closed = on_queue_closed};
     struct conclave_double_barrier_options barrier_opts = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
-    struct conclave_double_barrier_callbacks barrier_calls = {.on_closed = on_barrier_closed};
+    struct conclave_double_barrier_callbacks barrier_calls = {.size = sizeof barrier_calls,
+                                                              .on_closed = on_barrier_closed};
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     struct conclave_queue *queue;

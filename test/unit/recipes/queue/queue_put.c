@@ -207,7 +207,7 @@ static void E19_bad_paths_priorities_and_sizes_are_refused(void **state)
 
 static enum conclave_state user_state(struct queue_user *u)
 {
-    struct conclave_session session;
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     conclave_client_session(u->link.client, &session);
     return session.state;
 }

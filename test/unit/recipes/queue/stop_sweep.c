@@ -141,7 +141,8 @@ static const char *lock_turns(struct side *s, struct conclave_lock *lock, bool d
 
 static const char *play_lock(struct side *s, enum conclave_lock_kind kind, bool downgrade)
 {
-    static const struct conclave_lock_callbacks callbacks = {on_lock_lost, NULL, on_lock_closed};
+    static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, on_lock_lost, NULL,
+                                                             on_lock_closed};
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
     options.path = "/app/lock";
@@ -307,8 +308,8 @@ static bool active(const void *elector)
 
 static const char *play_elector(struct side *s)
 {
-    static const struct conclave_elector_callbacks callbacks = {on_activate, on_deactivate,
-                                                                on_fence, NULL, on_elector_closed};
+    static const struct conclave_elector_callbacks callbacks = {
+        sizeof callbacks, on_activate, on_deactivate, on_fence, NULL, on_elector_closed};
     struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
     struct conclave_elector *elector;
     const char *wrong = "it never had a whole turn";
@@ -457,8 +458,8 @@ static bool soon(const struct side *s, int value)
 
 static const char *play_group(struct side *s)
 {
-    static const struct conclave_group_callbacks callbacks = {.on_view = on_view,
-                                                              .on_closed = on_group_closed};
+    static const struct conclave_group_callbacks callbacks = {
+        .size = sizeof callbacks, .on_view = on_view, .on_closed = on_group_closed};
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     struct conclave_group *group;
     options.path = "/app/group";
@@ -493,10 +494,10 @@ static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 
 static const char *play_config(struct side *s)
 {
-    static const struct conclave_config_callbacks callbacks = {.on_change = on_value,
-                                                               .on_closed = on_config_closed};
+    static const struct conclave_config_callbacks callbacks = {
+        .size = sizeof callbacks, .on_change = on_value, .on_closed = on_config_closed};
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
-    struct conclave_config_written written;
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     struct conclave_config *config;
     bool right = true;
     options.path = "/app/cfg";

@@ -125,7 +125,8 @@ static void a_queue(void **state)
     struct program p;
     struct conclave_queue *queue;
     struct conclave_queue_options options = CONCLAVE_QUEUE_OPTIONS_INIT;
-    struct conclave_queue_callbacks callbacks = {.on_closed = on_queue_closed};
+    struct conclave_queue_callbacks callbacks = {.size = sizeof callbacks,
+                                                 .on_closed = on_queue_closed};
     options.path = "/app/queue";
     program_begin(&p, zk);
     assert_int_equal(conclave_queue_open(p.recipes, &options, &callbacks, &p, &queue), 0);
@@ -161,7 +162,8 @@ static void a_barrier(void **state)
     struct program p;
     struct conclave_barrier *barrier;
     struct conclave_barrier_options options = CONCLAVE_BARRIER_OPTIONS_INIT;
-    struct conclave_barrier_callbacks callbacks = {.on_closed = on_barrier_closed};
+    struct conclave_barrier_callbacks callbacks = {.size = sizeof callbacks,
+                                                   .on_closed = on_barrier_closed};
     options.path = "/app/gate";
     program_begin(&p, *state);
     assert_int_equal(conclave_barrier_open(p.recipes, &options, &callbacks, &p, &barrier), 0);
@@ -195,7 +197,8 @@ static void a_double_barrier(void **state)
     struct program p;
     struct conclave_double_barrier *b[2];
     struct conclave_double_barrier_options options = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
-    struct conclave_double_barrier_callbacks callbacks = {.on_closed = on_double_closed};
+    struct conclave_double_barrier_callbacks callbacks = {.size = sizeof callbacks,
+                                                          .on_closed = on_double_closed};
     options.path = "/app/barrier";
     options.count = 2;
     program_begin(&p, zk);
@@ -241,7 +244,8 @@ static void a_lock(void **state)
     struct program p;
     struct conclave_lock *locks[2];
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
-    struct conclave_lock_callbacks callbacks = {.on_closed = on_lock_closed};
+    struct conclave_lock_callbacks callbacks = {.size = sizeof callbacks,
+                                                .on_closed = on_lock_closed};
     options.path = "/app/lock";
     program_begin(&p, zk);
     for (int i = 0; i < 2; i++) {
@@ -283,7 +287,8 @@ static void a_group(void **state)
     struct program p;
     struct conclave_group *groups[2];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks callbacks = {.on_view = on_view, .on_closed = on_group_closed};
+    struct conclave_group_callbacks callbacks = {
+        .size = sizeof callbacks, .on_view = on_view, .on_closed = on_group_closed};
     options.path = "/app/group";
     program_begin(&p, zk);
     for (int i = 0; i < 2; i++) {
@@ -319,8 +324,8 @@ static void a_configuration(void **state)
     struct program p;
     struct conclave_config *config;
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
-    struct conclave_config_callbacks callbacks = {.on_change = on_config,
-                                                  .on_closed = on_config_closed};
+    struct conclave_config_callbacks callbacks = {
+        .size = sizeof callbacks, .on_change = on_config, .on_closed = on_config_closed};
     options.path = "/app/config";
     options.ack_id = "me";
     fake_zk_create(zk, "/app", "", 0);

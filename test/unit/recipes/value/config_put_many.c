@@ -16,7 +16,8 @@ static int put(struct candidate *c, const char *text, const int32_t expected[COU
     static const char *const paths[COUNT] = {PATH "/a", PATH "/b", PATH "/dir/c"};
     struct conclave_config_entry entries[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        entries[i] = (struct conclave_config_entry){paths[i], text, strlen(text), expected[i]};
+        entries[i] = (struct conclave_config_entry){sizeof entries[i], paths[i], text, strlen(text),
+                                                    expected[i]};
     }
     return conclave_config_put_many(c->recipes, entries, COUNT, PATIENCE_MS, mzxid);
 }
@@ -134,8 +135,8 @@ static void no_server_and_wrong_entries(void **state)
 {
     struct fake_zk *zk = *state;
     struct candidate c;
-    struct conclave_config_entry bad[] = {{PATH "/a", "x", 1, CONCLAVE_CONFIG_ANY},
-                                          {PATH "/a", "x", 1, CONCLAVE_CONFIG_ANY}};
+    struct conclave_config_entry bad[] = {{sizeof bad[0], PATH "/a", "x", 1, CONCLAVE_CONFIG_ANY},
+                                          {sizeof bad[0], PATH "/a", "x", 1, CONCLAVE_CONFIG_ANY}};
     candidate_connect(&c, zk, 0, "c");
     assert_int_equal(conclave_config_put_many(c.recipes, bad, 2, 100, NULL), CONCLAVE_EINVAL);
     assert_int_equal(conclave_config_put_many(c.recipes, bad, 0, 100, NULL), CONCLAVE_EINVAL);
@@ -156,10 +157,12 @@ static void an_entry_below_another(void **state)
     struct fake_zk *zk = *state;
     struct candidate c;
     int64_t mzxid = 0;
-    struct conclave_config_entry entries[] = {{PATH, "folder", 6, CONCLAVE_CONFIG_ABSENT},
-                                              {PATH "/a", "x", 1, CONCLAVE_CONFIG_ABSENT}};
+    struct conclave_config_entry entries[] = {
+        {sizeof entries[0], PATH, "folder", 6, CONCLAVE_CONFIG_ABSENT},
+        {sizeof entries[0], PATH "/a", "x", 1, CONCLAVE_CONFIG_ABSENT}};
     struct conclave_config_entry wrong[] = {entries[1], entries[0]};
-    struct conclave_config_entry deep[] = {{"/app", "", 0, CONCLAVE_CONFIG_ANY}, entries[1]};
+    struct conclave_config_entry deep[] = {{sizeof deep[0], "/app", "", 0, CONCLAVE_CONFIG_ANY},
+                                           entries[1]};
     candidate_connect(&c, zk, 0, "c");
     assert_int_equal(conclave_config_put_many(c.recipes, wrong, 2, 100, NULL), CONCLAVE_EINVAL);
     assert_int_equal(conclave_config_put_many(c.recipes, deep, 2, 100, NULL), CONCLAVE_EINVAL);
@@ -204,7 +207,8 @@ static void who_watches_sees_all_old_or_all_new(void **state)
     struct watcher w = {0};
     struct conclave_config *config;
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
-    const struct conclave_config_callbacks callbacks = {.on_change = on_change};
+    const struct conclave_config_callbacks callbacks = {.size = sizeof callbacks,
+                                                        .on_change = on_change};
     candidate_connect(&c, zk, 0, "c");
     candidate_connect(&reader, zk, 1, "r");
     assert_int_equal(put(&c, "1", any, NULL), 0);

@@ -40,8 +40,8 @@ static void on_closed(struct conclave_counter *counter, int why, void *ctx)
     s->closed++;
 }
 
-static const struct conclave_counter_callbacks watching = {on_change, on_closed};
-static const struct conclave_counter_callbacks quiet = {NULL, on_closed};
+static const struct conclave_counter_callbacks watching = {sizeof watching, on_change, on_closed};
+static const struct conclave_counter_callbacks quiet = {sizeof quiet, NULL, on_closed};
 
 static void side_open_with(struct side *s, const struct conclave_counter_callbacks *callbacks,
                            enum conclave_counter_form form)
@@ -469,7 +469,8 @@ static void on_shared(struct conclave_shared *shared, const struct conclave_shar
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static const struct conclave_shared_callbacks shared_callbacks = {on_shared, NULL};
+static const struct conclave_shared_callbacks shared_callbacks = {sizeof shared_callbacks,
+                                                                  on_shared, NULL};
 
 static bool text_is(struct side *s, const char *text)
 {
@@ -500,7 +501,7 @@ static void shared_value_is_set_by_version(void **state)
     struct fake_zk *zk = *state;
     struct side a;
     struct side b;
-    struct conclave_shared_value set;
+    struct conclave_shared_value set = CONCLAVE_SHARED_VALUE_INIT;
     struct conclave_shared_value *value;
     shared_open(&a, zk, 0);
     shared_open(&b, zk, 1);

@@ -69,7 +69,8 @@ static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 static const char *play_group(struct sweep_case *s)
 {
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks callbacks = {.on_view = on_view, .on_closed = on_group_closed};
+    struct conclave_group_callbacks callbacks = {
+        .size = sizeof callbacks, .on_view = on_view, .on_closed = on_group_closed};
     struct conclave_group *group;
     options.path = "/app/group";
     options.id = "a";
@@ -109,7 +110,7 @@ static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 static const char *play_writer(struct sweep_case *s)
 {
     struct conclave_config_acks_options options = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
-    struct conclave_config_written written;
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     struct conclave_config_ack *list = NULL;
     size_t count = 0;
     if (conclave_config_put(s->recipes, "/app/cfg", "1", 1, CONCLAVE_CONFIG_ABSENT, DEADLINE_MS,
@@ -133,8 +134,8 @@ static const char *play_writer(struct sweep_case *s)
 static const char *play_config(struct sweep_case *s)
 {
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
-    struct conclave_config_callbacks callbacks = {.on_change = on_value,
-                                                  .on_closed = on_config_closed};
+    struct conclave_config_callbacks callbacks = {
+        .size = sizeof callbacks, .on_change = on_value, .on_closed = on_config_closed};
     struct conclave_config *config;
     options.path = "/app/cfg";
     options.ack_id = "a";
@@ -166,7 +167,7 @@ static void on_counter_closed(struct conclave_counter *counter, int why, void *c
 static const char *play_counter(struct sweep_case *s)
 {
     struct conclave_counter_options options = CONCLAVE_COUNTER_OPTIONS_INIT;
-    struct conclave_counter_callbacks callbacks = {on_count, on_counter_closed};
+    struct conclave_counter_callbacks callbacks = {sizeof callbacks, on_count, on_counter_closed};
     struct conclave_counter *counter;
     const char *wrong = NULL;
     int64_t value = 0;
@@ -209,7 +210,8 @@ static const char *play_registry(struct sweep_case *s)
 {
     struct conclave_registration_options shop = CONCLAVE_REGISTRATION_OPTIONS_INIT;
     struct conclave_discovery_options find = CONCLAVE_DISCOVERY_OPTIONS_INIT;
-    struct conclave_discovery_callbacks callbacks = {on_instances, on_discovery_closed};
+    struct conclave_discovery_callbacks callbacks = {sizeof callbacks, on_instances,
+                                                     on_discovery_closed};
     struct conclave_registration *registration;
     struct conclave_discovery *discovery;
     const char *wrong = NULL;

@@ -39,8 +39,8 @@ static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 
 static int group_open(struct starving *s, struct conclave_group **ret)
 {
-    static const struct conclave_group_callbacks callbacks = {.on_view = on_view,
-                                                              .on_closed = on_group_closed};
+    static const struct conclave_group_callbacks callbacks = {
+        .size = sizeof callbacks, .on_view = on_view, .on_closed = on_group_closed};
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     options.path = "/app/group";
     options.id = "a";
@@ -106,7 +106,7 @@ static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 static void config_write(struct starving *s)
 {
     struct conclave_config_acks_options acks = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
-    struct conclave_config_written written = {0};
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     struct conclave_config_ack *list = NULL;
     size_t count = 0;
     int error;
@@ -129,8 +129,10 @@ static void config_write(struct starving *s)
 
 static int config_scene(struct starving *s, bool tree)
 {
-    static const struct conclave_config_callbacks callbacks = {
-        .validate = valid, .on_change = on_value, .on_closed = on_config_closed};
+    static const struct conclave_config_callbacks callbacks = {.size = sizeof callbacks,
+                                                               .validate = valid,
+                                                               .on_change = on_value,
+                                                               .on_closed = on_config_closed};
     static atomic_int number;
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
     struct conclave_config *config = NULL;
@@ -176,7 +178,7 @@ static void on_count(struct conclave_counter *counter, int64_t value, int error,
 /* An addition counts once: ENOMEM of an addition says that it may have been. */
 static int counter_scene(struct starving *s)
 {
-    static const struct conclave_counter_callbacks callbacks = {on_count, NULL};
+    static const struct conclave_counter_callbacks callbacks = {sizeof callbacks, on_count, NULL};
     struct conclave_counter_options options = CONCLAVE_COUNTER_OPTIONS_INIT;
     struct conclave_counter *counter = NULL;
     int64_t value = 0;
@@ -214,7 +216,7 @@ static void on_shared(struct conclave_shared *shared, const struct conclave_shar
 
 static int shared_scene(struct starving *s)
 {
-    static const struct conclave_shared_callbacks callbacks = {on_shared, NULL};
+    static const struct conclave_shared_callbacks callbacks = {sizeof callbacks, on_shared, NULL};
     struct conclave_shared_options options = CONCLAVE_SHARED_OPTIONS_INIT;
     struct conclave_shared_value *value = NULL;
     struct conclave_shared *shared = NULL;
@@ -305,7 +307,8 @@ static void discovery_end(struct starving *s, struct conclave_discovery *discove
 
 static int registry_scene(struct starving *s)
 {
-    static const struct conclave_discovery_callbacks callbacks = {on_instances, NULL};
+    static const struct conclave_discovery_callbacks callbacks = {sizeof callbacks, on_instances,
+                                                                  NULL};
     struct conclave_registration_options shop = CONCLAVE_REGISTRATION_OPTIONS_INIT;
     struct conclave_discovery_options find = CONCLAVE_DISCOVERY_OPTIONS_INIT;
     struct conclave_registration *registration = NULL;

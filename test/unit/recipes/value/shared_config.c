@@ -104,8 +104,8 @@ static void on_closed(struct conclave_config *config, int why, void *ctx)
     reader_leave(r);
 }
 
-static const struct conclave_config_callbacks callbacks = {validate, on_change, on_stale,
-                                                           on_file_error, on_closed};
+static const struct conclave_config_callbacks callbacks = {
+    sizeof callbacks, validate, on_change, on_stale, on_file_error, on_closed};
 
 static int reader_get(struct reader *r, const int *field)
 {
@@ -648,7 +648,7 @@ static void roll_out_waits_for_everybody(void **state)
     struct fake_zk *zk = *state;
     struct reader a;
     struct reader b;
-    struct conclave_config_written written;
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     char log[512];
     reader_open_acking(&a, zk, 0, "a");
     reader_open_acking(&b, zk, 1, "b");
@@ -689,7 +689,7 @@ static void refusal_is_acknowledged_with_its_reason(void **state)
     struct fake_zk *zk = *state;
     struct reader a;
     struct reader b;
-    struct conclave_config_written written;
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     char log[512];
     reader_open_acking(&a, zk, 0, "a");
     reader_open_acking(&b, zk, 1, "b");
@@ -735,7 +735,7 @@ static void E01_put_whose_answer_was_lost_is_done_once(void **state)
 {
     struct fake_zk *zk = *state;
     struct candidate a;
-    struct conclave_config_written written;
+    struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
     candidate_connect(&a, zk, 0, "a");
     assert_int_equal(
         conclave_config_put(a.recipes, PATH, "one", 3, CONCLAVE_CONFIG_ANY, PATIENCE_MS, NULL), 0);
