@@ -90,7 +90,7 @@ int host_open(struct host *host, struct conclave_recipes *rt, const struct host_
               int error)
 {
     host->handle.rt = rt; /* also for `free` */
-    error = error == 0 ? client_check(rt->client) : error;
+    error = error == 0 ? recipes_check(rt) : error;
     if (error == 0) {
         client_lock(rt->client);
         if (!state_is_final(client_state(rt->client))) {
@@ -154,10 +154,10 @@ int host_close_wait(struct host *host, int64_t timeout_ms)
     return closing_wait(&host->closing, timeout_ms);
 }
 
-void host_destroy(struct host *host)
+void host_destroy_by(struct host *host, const char *function)
 {
     if (host != NULL) {
-        closing_destroy(&host->closing);
+        closing_destroy_by(&host->closing, function);
     }
 }
 

@@ -65,7 +65,8 @@ void host_told(struct host *host);
 /* The bodies of the public functions with these names. No lock held. */
 void host_close(struct host *host);
 int host_close_wait(struct host *host, int64_t timeout_ms) CONCLAVE_MUST_USE;
-void host_destroy(struct host *host);
+void host_destroy_by(struct host *host, const char *function);
+#define host_destroy(host) host_destroy_by(host, __func__)
 
 /* --- calls ------------------------------------------------------------------------- */
 

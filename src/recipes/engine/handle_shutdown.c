@@ -80,14 +80,16 @@ int closing_wait(struct closing *c, int64_t timeout_ms)
     return error;
 }
 
-void closing_destroy(struct closing *c)
+void closing_destroy_by(struct closing *c, const char *function)
 {
     struct conclave_client *client = handle_shutdown_client_of(c);
     if (client_check(client) != 0) {
         return; /* in a child of fork the memory goes with the child */
     }
     client_lock(client);
-    assert(c->told);
+    if (!c->told) {
+        recipes_misuse(function, "the handle is open: call its _close_wait first");
+    }
     if (c->returned) {
         handle_release(c->handle);
     } else {

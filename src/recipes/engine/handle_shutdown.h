@@ -37,7 +37,9 @@ void closing_ask(struct closing *c, void (*run)(void *self), void *self);
 /* Waits until on_closed has returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, CONCLAVE_EFORK. */
 int closing_wait(struct closing *c, int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Gives the user's share back: on_closed was called, or is being called. */
-void closing_destroy(struct closing *c);
+/* Gives the user's share back: on_closed was called, or is being called; otherwise aborts, with the name of the public
+ * function on stderr. */
+void closing_destroy_by(struct closing *c, const char *function);
+#define closing_destroy(c) closing_destroy_by(c, __func__)
 
 #endif

@@ -126,16 +126,32 @@ void conclave_recipes_destroy(struct conclave_recipes *rt)
     }
     client_dispatcher_close(client, rt->dispatcher);
     client_lock(client);
-    assert(list_empty(&rt->handles));
+    if (!list_empty(&rt->handles)) {
+        recipes_misuse(__func__, "handles are left: call _close_wait and _destroy of each first");
+    }
     rt->destroyed = true;
     recipes_unref(rt);
     client_unlock(client);
     client_unref(client);
 }
 
+_Noreturn void recipes_misuse(const char *function, const char *missing)
+{
+    (void)fprintf(stderr, "conclave: %s: %s\n", function, missing);
+    abort();
+}
+
+int recipes_check(const struct conclave_recipes *rt)
+{
+    if (rt == NULL) {
+        recipes_misuse("recipes is NULL", "call conclave_recipes_open first");
+    }
+    return client_check(rt->client);
+}
+
 int recipes_may_block(struct conclave_recipes *rt)
 {
-    int error = client_check(rt->client);
+    int error = recipes_check(rt);
     if (error == 0 && dispatcher_is_current(rt->dispatcher)) {
         error = CONCLAVE_EDEADLK;
     }

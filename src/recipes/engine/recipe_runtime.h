@@ -42,6 +42,13 @@ struct conclave_recipes {
 void recipes_ref(struct conclave_recipes *rt);
 void recipes_unref(struct conclave_recipes *rt);
 
+/* A program's mistake that would corrupt memory: says on stderr which function was called too early and which call is
+ * missing, and aborts. */
+_Noreturn void recipes_misuse(const char *function, const char *missing);
+
+/* 0, or CONCLAVE_EFORK. Aborts without a runtime. No lock held. */
+int recipes_check(const struct conclave_recipes *rt) CONCLAVE_MUST_USE;
+
 /* 0 when the calling thread may block here: CONCLAVE_EDEADLK in a callback of this runtime,
  * CONCLAVE_EFORK in a child of the process that made it. No lock held. */
 int recipes_may_block(struct conclave_recipes *rt) CONCLAVE_MUST_USE;

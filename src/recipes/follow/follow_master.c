@@ -363,7 +363,7 @@ int conclave_redis_open(struct conclave_recipes *rt, const struct conclave_redis
     struct conclave_redis_options own = CONCLAVE_REDIS_OPTIONS_INIT;
     struct conclave_redis_callbacks calls = CONCLAVE_REDIS_CALLBACKS_INIT;
     struct conclave_redis *r = NULL;
-    int error = client_check(rt->client);
+    int error = recipes_check(rt);
     if (error == 0) {
         error = sized_read_both(&own, options, &calls, callbacks);
     }

@@ -606,7 +606,7 @@ int contender_open(struct conclave_recipes *rt, const struct contender_class *cl
                    const struct contender_options *options, const void *own, void *ctx,
                    struct contender **ret)
 {
-    int error = client_check(rt->client);
+    int error = recipes_check(rt);
     if (error != 0) {
         return error;
     }
