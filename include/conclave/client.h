@@ -65,7 +65,7 @@ CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t 
 CONCLAVE_API int conclave_client_wait_connected(struct conclave_client *client,
                                                 int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* The session's current data. Begin with CONCLAVE_SESSION_INIT. Any thread. */
+/* The session's current data. Begin with CONCLAVE_SESSION_INIT. */
 struct conclave_session {
     size_t size;
     enum conclave_state state;
@@ -76,6 +76,8 @@ struct conclave_session {
     int64_t last_zxid; /* newest zxid seen */
 };
 #define CONCLAVE_SESSION_INIT CONCLAVE_INIT(conclave_session)
+
+/* Fills *ret. Any thread. */
 CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
                                           struct conclave_session *ret);
 

@@ -222,6 +222,7 @@ static void config_watch_on_closed(struct conclave_config *config, int why, void
 }
 
 static const struct conclave_config_callbacks CALLBACKS = {
+    .size = sizeof(struct conclave_config_callbacks),
     .on_change = config_watch_on_change,
     .on_stale = on_stale,
     .on_file_error = on_file_error,
