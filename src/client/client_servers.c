@@ -8,6 +8,13 @@
 /* Beyond the chroot, if there is one: see path.h. */
 static const char *config_path(const struct conclave_client *client)
 {
+    /* Events inside the chroot have paths without it. */
+    if (strcmp(client->chroot, "/zookeeper") == 0) {
+        return "/config";
+    }
+    if (strcmp(client->chroot, "/zookeeper/config") == 0) {
+        return "/";
+    }
     return client->chroot[0] != '\0' ? "//zookeeper/config" : "/zookeeper/config";
 }
 
@@ -137,7 +144,9 @@ void client_follow_ensemble(struct conclave_client *client)
     if (!client->follow_ensemble || client->reading_ensemble) {
         return;
     }
+    static const struct conclave_retry_options policy = CONCLAVE_RETRY_OPTIONS_INIT;
     struct conclave_op op =
         conclave_op_watch(CONCLAVE_OP_GET, config_path(client), on_config_event, NULL);
+    op.retry = &policy;
     client->reading_ensemble = handle_submit(client, &op, on_config, NULL, SUBMIT_BEYOND) == 0;
 }

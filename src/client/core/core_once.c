@@ -12,6 +12,7 @@
 #include "client/core/core_internal.h"
 
 #include "base/endian.h"
+#include "client/core/sized.h"
 
 #include <assert.h>
 
@@ -37,7 +38,11 @@ size_t core_once_answer_max(const struct core *c, const struct conclave_op *op)
         return STAT_BYTES;
     case CONCLAVE_OP_MULTI:
         for (size_t i = 0; i < op->parts_count; i++) {
-            sum += PART_BYTES + 4 + core_once_answer_max(c, &op->parts[i]);
+            struct conclave_op part = CONCLAVE_OP_INIT;
+            int error = sized_read_item(&part, op->parts, i);
+            assert(error == 0); /* op_check has read it */
+            (void)error;
+            sum += PART_BYTES + 4 + core_once_answer_max(c, &part);
         }
         return sum;
     case CONCLAVE_OP_RECONFIG:

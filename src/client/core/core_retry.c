@@ -11,6 +11,7 @@
 #include "base/backoff.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* Whether the error says that the request was not carried out, and may be later. */
 static bool is_refusal(int error)
@@ -42,7 +43,9 @@ void core_retry_pause(struct core *c, struct client_request *r, int error)
     r->sync_error = 0;
     r->xid = 0;
     r->numbered = r->kept = false;
-    r->reply.zxid = 0;
+    free(r->block); /* of a try whose answer contained the refusal */
+    r->block = NULL;
+    r->reply = (struct conclave_reply){0};
     list_push_back(&c->pausing, &r->link);
     core_request_enter(c, r);
     timers_add(&c->pauses, &r->again,

@@ -247,8 +247,8 @@ static void put_first(struct hosts *h, const struct hosts *old, bool added)
 bool hosts_replace(struct hosts *h, struct hosts *next, const char *name, uint16_t port)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < next->count; i++) {
-        kept += hosts_find(h, next->list[i].name, next->list[i].port) != NULL;
+    for (size_t i = 0; i < h->count; i++) { /* of these, because next may name one twice */
+        kept += hosts_find(next, h->list[i].name, h->list[i].port) != NULL;
     }
     next->prng = h->prng;
     shuffle(next);

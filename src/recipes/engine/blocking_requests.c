@@ -17,6 +17,8 @@ bool blocking_is_late(const struct blocking *b)
 
 int blocking_try(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
 {
+    static const struct conclave_retry_options never = {.size = sizeof never};
+    op.retry = &never; /* a recipe repeats by its own rules */
     if (b->deadline_ns != CONCLAVE_FOREVER) {
         int64_t left_ms = (b->deadline_ns - client_now_ns(b->client)) / 1000000;
         op.timeout_ms = left_ms > 0 ? left_ms : 1;

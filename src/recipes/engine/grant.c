@@ -110,7 +110,9 @@ static int fenced_call(struct conclave_client *client, const struct conclave_op 
         return CONCLAVE_ENOMEM;
     }
     memcpy(all, checks, checks_count * sizeof *all);
+    static const struct conclave_retry_options never = {.size = sizeof never};
     struct conclave_op op = conclave_op_multi(all, checks_count + count);
+    op.retry = &never; /* a repetition could come after the end of what is checked */
     struct fenced_call call = {version, all};
     int error = ops_read(all + checks_count, parts, count);
     if (error == 0) {

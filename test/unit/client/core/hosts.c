@@ -243,6 +243,20 @@ static void test_a_new_list_keeps_the_load_even(void **state)
     }
 }
 
+static void test_a_new_list_may_name_a_server_twice(void **state)
+{
+    struct hosts h;
+    struct hosts next;
+    char *chroot;
+    assert_int_equal(hosts_parse(&h, "a,b", 1, &chroot), 0);
+    free(chroot);
+    assert_int_equal(hosts_parse_in_order(&next, "b,b", &chroot), 0);
+    free(chroot);
+    assert_true(hosts_replace(&h, &next, "a", HOSTS_DEFAULT_PORT));
+    hosts_finish(&h);
+    hosts_finish(&next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_pauses_suit_the_session),
         cmocka_unit_test(test_a_new_list_keeps_the_load_even),
+        cmocka_unit_test(test_a_new_list_may_name_a_server_twice),
         cmocka_unit_test(test_slow_lookup),
         cmocka_unit_test(test_only_names),
         cmocka_unit_test(test_connect_timeout),
