@@ -95,8 +95,11 @@ static int port_failover(void *ctx, uint64_t session_id)
     int64_t now_ms = clock_wall_ms(clock_system());
     struct redis_request request = {.kind = REDIS_REQUEST_FAILOVER,
                                     .expires_ms = now_ms + REQUEST_EXPIRES_MS};
-    struct asked_failover *asked = calloc(1, sizeof *asked);
     struct buf out;
+    if (!list_empty(&p->asked)) {
+        return CONCLAVE_EBUSY; /* one at a time: each is a node that stays until the leader has seen it */
+    }
+    struct asked_failover *asked = calloc(1, sizeof *asked);
     if (asked == NULL) {
         return CONCLAVE_ENOMEM;
     }

@@ -68,7 +68,9 @@ static void look_o_down(struct look *l)
 {
     const struct sentinel_facts *facts = l->facts;
     char quorum[64] = "";
-    bool down = facts->in_contact ? sentinel_o_down(facts) : l->seen->o_down;
+    bool known =
+        facts->in_contact && facts->current != NULL; /* the record may be deleted by hand */
+    bool down = known ? sentinel_o_down(facts) : l->seen->o_down;
     if (down == l->seen->o_down) {
         return;
     }
@@ -155,9 +157,11 @@ static void look_peers(struct look *l)
         if (place < seen->peer_count || !sentinel_peer(report, &at)) {
             continue;
         }
-        if (seen->peer_count < REDIS_MANAGERS_MAX) {
-            memcpy(seen->peers[seen->peer_count++], report->sentinel, REDIS_ADDRESS_SIZE);
+        if (seen->peer_count == REDIS_MANAGERS_MAX) { /* forgets the oldest */
+            memmove(seen->peers[0], seen->peers[1], sizeof seen->peers - sizeof seen->peers[0]);
+            seen->peer_count--;
         }
+        memcpy(seen->peers[seen->peer_count++], report->sentinel, REDIS_ADDRESS_SIZE);
         sentinel_id_of(l->facts->name, report->id, id);
         tell(l, "+sentinel", "sentinel %s %s %d @ %s %s %d", id, at.host, at.port, l->facts->name,
              l->master.host, l->master.port);

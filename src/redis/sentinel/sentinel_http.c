@@ -64,12 +64,13 @@ void sentinel_http(struct sentinel_session *s, const struct sentinel_request *re
     s->backend->facts(s->backend->ctx, &facts);
     struct slice resource = http_resource(target, facts.name);
     bool asks = server_of(target, server);
+    bool any = memchr(target.data, '?', target.len) == NULL; /* whether there is any master */
     int node = redis_config_find(facts.config, server);
     if (body && !slice_equal_str(request->words[0], "GET") &&
         !slice_equal_str(request->words[0], "OPTIONS")) {
         http_answer_text(out, true, "405 Method Not Allowed", "GET, HEAD or OPTIONS\n");
-    } else if (slice_equal_str(resource, "master") && (!asks || node != REDIS_NONE)) {
-        bool is = facts.writable && (!asks || sentinel_master(&facts) == node);
+    } else if (slice_equal_str(resource, "master") && (any || (asks && node != REDIS_NONE))) {
+        bool is = facts.writable && (any || sentinel_master(&facts) == node);
         http_answer_text(out, body, is ? "200 OK" : "503 Service Unavailable",
                          is                 ? "master\n"
                          : facts.in_contact ? "not the master\n"

@@ -142,7 +142,7 @@ void sentinel_server_publish(struct sentinel_server *server, const char *channel
 {
     LIST_FOREACH (node, &server->clients) {
         struct sentinel_client *c = CONTAINER_OF(node, struct sentinel_client, node);
-        if (c->session.channel_count > 0 && c->session.state == SENTINEL_OPEN) {
+        if (c->session.channel_count > 0 && c->session.state != SENTINEL_OVER) {
             sentinel_session_publish(&c->session, channel, message, &c->out);
             client_send(c);
         }
@@ -163,33 +163,34 @@ void sentinel_server_requested(struct sentinel_server *server, uint64_t session_
 
 /* --- connections */
 
-/* False: all have subscriptions. */
-static bool make_room(struct sentinel_server *server)
+/* Ends a connection if there are too many: one without a subscription if there is any. */
+static void make_room(struct sentinel_server *server)
 {
-    if (server->client_count < SENTINEL_CLIENTS_MAX) {
-        return true;
+    if (server->client_count < SENTINEL_CLIENTS_MAX || list_empty(&server->clients)) {
+        return; /* empty: all are about to end */
     }
     LIST_FOREACH (node, &server->clients) {
         struct sentinel_client *c = CONTAINER_OF(node, struct sentinel_client, node);
         if (c->session.channel_count == 0) {
             client_end(c, false);
-            return true;
+            return;
         }
     }
-    return false;
+    client_end(CONTAINER_OF(server->clients.next, struct sentinel_client, node), false);
 }
 
 static void sentinel_on_accepted(void *ctx, struct stream *stream)
 {
     struct sentinel_server *server = ctx;
     struct sentinel_client *c = calloc(1, sizeof *c);
-    if (server->closing || c == NULL || !make_room(server) ||
+    if (server->closing || c == NULL ||
         (server->s.tls != NULL &&
          stream_use_tls(stream, server->s.tls, STREAM_TLS_ONLY, NULL) != 0)) {
         free(c);
         stream_close(stream);
         return;
     }
+    make_room(server);
     c->server = server;
     c->stream = stream;
     buf_init(&c->out, SENTINEL_UNSENT_MAX);

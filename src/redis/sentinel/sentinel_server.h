@@ -2,8 +2,8 @@
  * The port of Sentinel's protocol: accepts connections, gives their bytes to sessions (sentinel_session.h), sends the answers, and
  * publishes events to subscribers. Runs in a libuv loop and never blocks.
  *
- * Limits: SENTINEL_CLIENTS_MAX connections; if they are used up, the one that was silent longest and has no subscription
- * makes room. A client that does not read SENTINEL_UNSENT_MAX bytes is disconnected. TCP keep-alive ends connections whose
+ * Limits: SENTINEL_CLIENTS_MAX connections, half of the descriptors that a process usually has; if they are used up, the one
+ * that was silent longest makes room, one without a subscription first. A client that does not read SENTINEL_UNSENT_MAX bytes is disconnected. TCP keep-alive ends connections whose
  * peer is gone.
  */
 #ifndef REDIS_SENTINEL_SENTINEL_SERVER_H
@@ -12,7 +12,7 @@
 #include "net/listener.h"
 #include "redis/sentinel/sentinel_session.h"
 
-enum { SENTINEL_CLIENTS_MAX = 1024, SENTINEL_UNSENT_MAX = 256 * 1024 };
+enum { SENTINEL_CLIENTS_MAX = 512, SENTINEL_UNSENT_MAX = 256 * 1024 };
 
 struct sentinel_server;
 

@@ -73,6 +73,17 @@ static void test_a_fail_over(void **state)
     expect_told("-sdown slave a:1 a 1 @ shop b 2|");
 }
 
+static void test_the_record_is_deleted_while_the_master_is_down(void **state)
+{
+    expect_told("");
+    fake.nodes[0].state = REDIS_NODE_DOWN;
+    fake.current.state = REDIS_STATE_FAILING_OVER;
+    fake.writable = false;
+    expect_told("+sdown master shop a 1|+odown master shop a 1 #quorum 2/2|");
+    fake.deleted = true;
+    expect_told("");
+}
+
 static void test_a_hand_over_is_no_odown(void **state)
 {
     expect_told("");
@@ -118,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_a_fail_over),
+        T(test_the_record_is_deleted_while_the_master_is_down),
         T(test_a_hand_over_is_no_odown),
         T(test_a_change_without_contact_is_told_later),
         T(test_a_new_manager),

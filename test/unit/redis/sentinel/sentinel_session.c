@@ -287,7 +287,10 @@ static void test_http(void **state)
         {"GET /redis/shop/replica?server=a:1", "503 "},
         {"GET /redis/shop/replica", "404 "},
         {"GET /redis/shop/master?server=c:2", "404 "},
-        {"GET /redis/shop/master?server=", "200 OK"},
+        {"GET /redis/shop/master?server=",
+         "404 "}, /* not "any": the variable of a template was empty */
+        {"GET /redis/shop/master?Server=b:2", "404 "},
+        {"GET /redis/shop/master?x=1&server=b:2", "404 "},
         {"GET /redis/shop/masters", "404 "},
         {"GET /redis/shops/master", "404 "},
         {"GET /redis/sho/master", "404 "},
