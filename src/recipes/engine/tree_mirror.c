@@ -411,7 +411,7 @@ static void on_telling(struct conclave_client *client, void *ctx)
 /* Everything that is known to have changed was read, or not yet. */
 static void look_round(struct mirror *m)
 {
-    bool quiet = m->in_flight == 0 && list_empty(&m->wanted);
+    bool quiet = m->in_flight == 0 && list_empty(&m->wanted) && !m->refresh;
     bool now_fresh = quiet && !m->fresh;
     if (quiet && m->zxid != m->read_zxid) {
         mirror_begin_change(m);
@@ -434,8 +434,9 @@ static void look_round(struct mirror *m)
 static void tree_mirror_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct mirror *m = CONTAINER_OF(step, struct mirror, step);
-    m->synced = reply->error == 0;
-    if (!m->synced && m->active) {
+    m->synced = reply->error == 0 && !m->sync_again;
+    m->sync_again = false;
+    if (reply->error != 0 && m->active) {
         tree_mirror_trouble(m, reply->error);
     }
 }
@@ -532,6 +533,8 @@ void mirror_catch_up(struct mirror *m)
 {
     struct mirror_node *root = mirror_find(m, m->path);
     if (m->active && m->fresh && root != NULL) {
+        m->sync_again =
+            m->step.busy; /* the sync under way may have begun before what is asked for */
         m->synced = false;
         want(root, true, false);
         machine_run(&m->machine);

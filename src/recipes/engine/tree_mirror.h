@@ -80,6 +80,7 @@ struct mirror {
     bool watching;     /* the persistent watch is set */
     bool resuming;     /* it is about to be set again on a new link */
     bool synced;       /* since the last link came */
+    bool sync_again;   /* after the one that is under way */
     bool refresh;      /* all is to be read again */
     bool fresh;        /* all was read since the last link came, and the link is up */
     bool changed;      /* since the last report */

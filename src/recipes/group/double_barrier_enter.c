@@ -308,8 +308,11 @@ static void on_withdrawn(struct call *call, const struct conclave_reply *reply)
 /* In a layout of others: not open a moment ago. */
 static void on_withdraw_ready(struct call *call, const struct conclave_reply *reply)
 {
-    struct conclave_double_barrier *db = db_of(db_call_of(call));
-    if (reply->error == 0) {
+    struct db_call *c = db_call_of(call);
+    struct conclave_double_barrier *db = db_of(c);
+    if (reply->error == 0 && reply->stat.czxid < c->czxid && !db->late_pass) {
+        db_enter_end(call, CONCLAVE_ECONFLICT); /* it opened before we came */
+    } else if (reply->error == 0) {
         db_enter_end(call, 0); /* it opened first, with us */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, db->me, -1);

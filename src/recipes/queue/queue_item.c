@@ -180,6 +180,8 @@ static void on_settled(struct step *step, const struct conclave_reply *reply)
         settle_end(item, 0);
     } else if (claim_failed(reply)) {
         settle_end(item, CONCLAVE_ELOST);
+    } else if (queue_part_error(reply, 0) == CONCLAVE_NOT_EMPTY) {
+        settle_end(item, CONCLAVE_NOT_EMPTY); /* somebody made a child below it */
     } else if (parts_error(item, reply) != 0) {
         settle_end(item, parts_error(item, reply));
     } else if (no_dead) {

@@ -196,6 +196,8 @@ static void on_claimed(struct call *call, const struct conclave_reply *reply)
                claim_error == CONCLAVE_NODE_EXISTS) {
         t->lost_race = true;
         next_item(t);
+    } else if (item_error == CONCLAVE_NOT_EMPTY) {
+        next_item(t); /* somebody made a child: nobody can take it, but those behind it */
     } else if (claim_error == CONCLAVE_NO_NODE) {
         take_ensure(t, take_queue(t)->claims);
     } else if (error_is_unknown(reply->error) || reply->error == CONCLAVE_SESSION_EXPIRED) {

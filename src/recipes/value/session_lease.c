@@ -283,14 +283,17 @@ static int lease_replace(struct blocking *b, const char *path, const struct conc
     struct conclave_reply *acl = NULL;
     int error = blocking_ask(b, CONCLAVE_OP_GET_ACL, path, &acl);
     if (error == 0) {
-        struct conclave_op parts[2] = {
+        struct conclave_op parts[3] = {
             conclave_op_path(CONCLAVE_OP_DELETE, path, node->stat.version),
-            conclave_op_create(path, node->data, node->data_len, CONCLAVE_EPHEMERAL)};
+            conclave_op_create(path, node->data, node->data_len, CONCLAVE_EPHEMERAL),
+            /* never version 0 again: the transaction of another that read the old node would delete the new one */
+            conclave_op_set(path, node->data, node->data_len, 0)};
+        size_t count = node->stat.version == 0 ? 3 : 2;
         parts[1].acl = acl->acl;
         parts[1].acl_count = acl->acl_count;
         error = acl->stat.aversion != node->stat.aversion ? CONCLAVE_BAD_VERSION
                 : acl_is_hidden(acl)                      ? CONCLAVE_NO_AUTH
-                                     : blocking_request(b, conclave_op_multi(parts, 2), NULL);
+                                     : blocking_request(b, conclave_op_multi(parts, count), NULL);
     }
     conclave_reply_free(acl);
     return error;

@@ -334,6 +334,21 @@ static void E140_an_item_that_another_removes_is_lost_not_acknowledged(void **st
     queue_user_finish(&other);
 }
 
+static void E140_an_item_with_a_child_is_not_acknowledged(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    queue_make(zk);
+    layout_open(&u, zk, 0, CONCLAVE_QUEUE_LAYOUT_KAZOO);
+    put_text(&u, 100, "a");
+    struct conclave_item *item = take_one(&u);
+    fake_zk_create(zk, QUEUE_PATH "/entry-100-0000000000/child", "", 0);
+    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), CONCLAVE_NOT_EMPTY);
+    fake_zk_delete(zk, QUEUE_PATH "/entry-100-0000000000/child");
+    ack_one(item);
+    queue_user_finish(&u);
+}
+
 static void E141_a_put_whose_answer_is_lost_is_there_once_in_every_layout(void **state)
 {
     struct fake_zk *zk = *state;
@@ -523,6 +538,7 @@ int main(void)
         E_TEST(E140_claims_are_where_the_other_consumers_look),
         E_TEST(E140_an_item_of_curator_has_its_parts),
         E_TEST(E140_an_item_that_another_removes_is_lost_not_acknowledged),
+        E_TEST(E140_an_item_with_a_child_is_not_acknowledged),
         E_TEST(E141_a_put_whose_answer_is_lost_is_there_once_in_every_layout),
         E_TEST(nodes_that_others_need_are_no_containers),
         E_TEST(E142_a_delayed_item_is_taken_at_its_time),

@@ -322,6 +322,10 @@ static void data_written_meanwhile_are_not_lost(void **state)
     fake_zk_hook(zk, &h);
     assert_int_equal(conclave_lease_attach(lease, "/old", PATIENCE_MS), 0);
     assert_true(fake_zk_owner(zk, "/old") > 0 && data_is(zk, "/old", "newer"));
+    fake_zk_create(zk, "/never-written", "data", 0);
+    assert_int_equal(conclave_lease_attach(lease, "/never-written", PATIENCE_MS), 0);
+    assert_int_not_equal(fake_zk_version(zk, "/never-written"),
+                         0); /* another's attachment finds another node */
     hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
     fake_zk_create(zk, "/older", "data", 0);
     assert_int_equal(conclave_lease_attach(lease, "/older", PATIENCE_MS), 0);
