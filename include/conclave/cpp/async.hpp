@@ -40,7 +40,7 @@ namespace conclave
 using std::chrono::milliseconds;
 
 /* As a timeout: waits without end. */
-constexpr milliseconds forever = milliseconds(CONCLAVE_FOREVER);
+inline constexpr milliseconds forever = milliseconds(CONCLAVE_FOREVER);
 
 /* Gets the exceptions that leave a function of the program which the library called; `where` names the
  * function ("on_elected"). It must not throw; what it throws is dropped. */

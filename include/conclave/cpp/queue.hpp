@@ -198,9 +198,19 @@ class item
     friend class queue;
 
     item(std::shared_ptr<detail::session> owner, conclave_item *raw)
-        : owner_(std::move(owner)), raw_(raw, conclave_item_free)
+        : owner_(owner), raw_(raw, freeing{std::move(owner)})
     {
     }
+
+    /* Keeps the session longer than the item, also while another is assigned. */
+    struct freeing {
+        std::shared_ptr<detail::session> keep;
+
+        void operator()(conclave_item *one) const noexcept
+        {
+            conclave_item_free(one);
+        }
+    };
 
     const std::shared_ptr<const detail::sink> &errors() const
     {
