@@ -4,8 +4,9 @@
  *     conclave::mutex mutex(client, {"/locks/a"});
  *     std::lock_guard<conclave::mutex> guard(mutex);
  *
- *     conclave::grant held = mutex.acquire(std::chrono::seconds(5));          may go to another thread
- *     conclave::grant held = co_await mutex.acquire(conclave::use_awaitable);
+ *     conclave::grant held = mutex.acquire(std::chrono::seconds(5));           this thread must release it
+ *     conclave::grant held = mutex.acquire(conclave::use_future).get();        any thread may
+ *     conclave::grant held = co_await mutex.acquire(conclave::use_awaitable);  any thread may
  *     storage.write(value, held.token());
  *
  * lock and unlock throw conclave::error (std::system_error); the calling thread is the owner. The
