@@ -202,8 +202,8 @@ static void accept(struct protected_create *create, char *path, const struct con
 static void protected_create_trouble(struct protected_create *create, int error,
                                      enum protected_phase phase)
 {
-    if (error == CONCLAVE_ENOMEM) {
-        protected_create_retry_later(create, phase);
+    if (error == CONCLAVE_ENOMEM || (phase == PROTECTED_RECOVER && error_is_refusal(error))) {
+        protected_create_retry_later(create, phase); /* while it is not known, the node may exist */
     } else if (error_is_unknown(error)) {
         protected_enter(create, phase);
     } else {
@@ -330,7 +330,7 @@ static void on_fixed_seen(struct step *step, const struct conclave_reply *reply)
         protected_enter(create, PROTECTED_CREATE);
     } else if (reply->error != 0) {
         protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
-    } else if (reply->stat.ephemeral_owner == create->session_id) {
+    } else if (create->doubt && reply->stat.ephemeral_owner == create->session_id) {
         char *path = strdup(create->node.parent);
         watch_slot_clear(&create->other);
         if (path == NULL) {
@@ -409,6 +409,7 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
     }
     char *path = reply->has_stat ? strdup(reply->path) : NULL;
     if (path == NULL) { /* its stat is needed; without memory it is looked up, too */
+        create->doubt = true;
         protected_create_trouble(create,
                                  reply->has_stat ? CONCLAVE_ENOMEM : CONCLAVE_CONNECTION_LOSS,
                                  PROTECTED_RECOVER);

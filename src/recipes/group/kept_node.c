@@ -76,9 +76,7 @@ static void on_named(struct protected_create *create, int error, char *path,
         m->place = MEMBER_DOUBT; /* it is read, and its data compared */
         m->synced = true;
         member_start(m);
-    } else if (!p->stopping &&
-               (error == CONCLAVE_ENOMEM || error == CONCLAVE_THROTTLED ||
-                error == CONCLAVE_NOT_READ_ONLY || error == CONCLAVE_NEW_CONFIG_NO_QUORUM)) {
+    } else if (!p->stopping && (error == CONCLAVE_ENOMEM || error_is_refusal(error))) {
         recipes_retry_later(p->nodes.host.handle.rt, &p->touching);
     } else if (error != CONCLAVE_ECANCELED && error != CONCLAVE_SESSION_EXPIRED) {
         host_end(&p->nodes.host, error);

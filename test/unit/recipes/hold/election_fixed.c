@@ -115,6 +115,23 @@ static void E131_a_lost_delete_does_not_end_another(void **state)
     check_terms((struct candidate *[]){&a, &b}, 2);
 }
 
+static void E130_of_one_session_one_leads(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct candidate b;
+    struct conclave_election_options options = fixed_options("b");
+    fixed_join(&a, zk, 0, "a");
+    EVENTUALLY(LEADS(&a));
+    candidate_share(&b, &a, "b");
+    candidate_join_with(&b, &options);
+    STAYS(!LEADS(&b), 100);
+    candidate_finish(&b);
+    assert_true(path_data_is(zk, "a"));
+    candidate_finish(&a);
+    check_terms((struct candidate *[]){&a, &b}, 2);
+}
+
 static void E132_deleted_by_hand_and_made_by_another_it_is_revoked(void **state)
 {
     struct fake_zk *zk = *state;
@@ -317,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         E_TEST(E130_the_node_is_the_address_of_the_leader),
         E_TEST(E130_resigned_it_waits_or_races_again),
+        E_TEST(E130_of_one_session_one_leads),
         E_TEST(E131_a_lost_create_is_adopted_by_its_owner),
         E_TEST(E131_a_lost_delete_does_not_end_another),
         E_TEST(E132_deleted_by_hand_and_made_by_another_it_is_revoked),

@@ -54,6 +54,25 @@ static void E01_create_reply_lost_is_adopted(void **state)
     locker_finish(&a);
 }
 
+static void E01_a_refused_lookup_is_asked_again(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct fake_hook busy = {.endpoint = 0,
+                             .op = WIRE_GET_CHILDREN2,
+                             .nth = 1,
+                             .action = FAKE_ERROR,
+                             .error = CONCLAVE_THROTTLED};
+    make_lock_parent(zk);
+    hook(zk, 0, WIRE_CREATE, "-n_", 1, FAKE_DROP_REPLY);
+    fake_zk_hook(zk, &busy);
+    locker_open(&a, zk, 0, "a");
+    acquire(&a);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    assert_int_equal(fake_zk_child_count(zk, LOCK_PATH), 1); /* not a second node behind it */
+    locker_finish(&a);
+}
+
 static void E02_lookup_syncs_with_a_lagging_server(void **state)
 {
     struct fake_zk *zk = *state;
@@ -396,6 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E01_create_reply_lost_is_adopted),
+        E_TEST(E01_a_refused_lookup_is_asked_again),
         E_TEST(E02_lookup_syncs_with_a_lagging_server),
         E_TEST(E03_create_that_never_arrived_is_retried_once),
         E_TEST(E05_session_that_ended_during_the_create_leaves_nothing),
