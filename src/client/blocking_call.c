@@ -84,6 +84,19 @@ int client_wait(struct conclave_client *client, bool (*done)(void *ctx), void *c
     return 0;
 }
 
+static bool at_once(void *ctx)
+{
+    return true;
+}
+
+int client_may_wait(struct conclave_client *client)
+{
+    client_lock(client);
+    int error = client_wait(client, at_once, NULL, 0);
+    client_unlock(client);
+    return error;
+}
+
 /* --- conclave_call
  * ------------------------------------------------------------------------------------ */
 

@@ -105,6 +105,9 @@ void client_post(struct conclave_client *client, struct dispatcher *dispatcher, 
 int client_wait(struct conclave_client *client, bool (*done)(void *ctx), void *ctx,
                 int64_t deadline_ns) CONCLAVE_MUST_USE;
 
+/* 0, or CONCLAVE_EDEADLK where client_wait gives it. Without the lock. */
+int client_may_wait(struct conclave_client *client) CONCLAVE_MUST_USE;
+
 /* As conclave_call, if may (NULL: always) returns 0. may is called with the lock held, which is kept until the request
  * is queued: so its answer is still true for all requests that were queued before. It may change op. Without the
  * lock. */

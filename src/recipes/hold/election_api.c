@@ -152,20 +152,6 @@ static int election_lost_race(struct conclave_recipes *rt, const char *path, int
     return error == 0 || error == CONCLAVE_NO_NODE ? CONCLAVE_EBUSY : error;
 }
 
-static bool at_once(void *ctx)
-{
-    return true;
-}
-
-/* 0, or CONCLAVE_EDEADLK in a callback of the client. */
-static int race_may_wait(struct conclave_client *client)
-{
-    client_lock(client);
-    int error = client_wait(client, at_once, NULL, 0);
-    client_unlock(client);
-    return error;
-}
-
 int conclave_election_race(struct conclave_recipes *rt,
                            const struct conclave_election_options *options,
                            const struct conclave_election_callbacks *callbacks, void *ctx,
@@ -181,7 +167,7 @@ int conclave_election_race(struct conclave_recipes *rt,
         return CONCLAVE_EINVAL;
     }
     int error = recipes_may_block(rt);
-    error = error == 0 ? race_may_wait(rt->client) : error;
+    error = error == 0 ? client_may_wait(rt->client) : error;
     if (error != 0) {
         return error;
     }

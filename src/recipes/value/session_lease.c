@@ -160,11 +160,6 @@ struct conclave_client *conclave_lease_client(struct conclave_lease *lease)
     return lease->client;
 }
 
-static bool at_once(void *ctx)
-{
-    return true;
-}
-
 int conclave_lease_close(struct conclave_lease *lease, enum conclave_lease_end how,
                          int64_t timeout_ms)
 {
@@ -173,9 +168,7 @@ int conclave_lease_close(struct conclave_lease *lease, enum conclave_lease_end h
         return 0;
     }
     if (error == 0) {
-        client_lock(lease->client);
-        error = client_wait(lease->client, at_once, NULL, 0);
-        client_unlock(lease->client);
+        error = client_may_wait(lease->client);
         if (error != 0) {
             return error;
         }
