@@ -13,8 +13,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Whether the error says that the request was not carried out, and may be later. */
-static bool is_refusal(int error)
+bool error_is_refusal(int error)
 {
     return error == CONCLAVE_THROTTLED || error == CONCLAVE_SESSION_MOVED ||
            error == CONCLAVE_NOT_READ_ONLY || error == CONCLAVE_NEW_CONFIG_NO_QUORUM ||
@@ -28,7 +27,8 @@ bool core_retry_wants(const struct core *c, const struct client_request *r, int 
         return false;
     }
     bool reads = request_only_reads(r);
-    return is_refusal(error) || (error == CONCLAVE_CONNECTION_LOSS && (reads || r->conditional)) ||
+    return error_is_refusal(error) ||
+           (error == CONCLAVE_CONNECTION_LOSS && (reads || r->conditional)) ||
            (error == CONCLAVE_SESSION_EXPIRED && reads);
 }
 

@@ -57,6 +57,9 @@ struct client_request {
 /* Whether a policy makes sense. */
 bool retry_is_valid(const struct conclave_retry_options *retry);
 
+/* Whether the error says that the server did not carry the request out, and may do so later. */
+bool error_is_refusal(int error);
+
 /* Whether r changes nothing in the tree, so that it may be carried out any number of times. */
 bool request_only_reads(const struct client_request *r);
 

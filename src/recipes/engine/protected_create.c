@@ -1,6 +1,7 @@
 #include "recipes/engine/protected_create.h"
 
 #include "base/transition.h"
+#include "client/core/request.h"
 #include "recipes/engine/option_copies.h"
 
 #include <stdlib.h>

@@ -391,12 +391,6 @@ const char *path_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-bool error_is_refusal(int error)
-{
-    return error == CONCLAVE_THROTTLED || error == CONCLAVE_SESSION_MOVED ||
-           error == CONCLAVE_NOT_READ_ONLY || error == CONCLAVE_NEW_CONFIG_NO_QUORUM;
-}
-
 bool error_is_fatal(int error)
 {
     switch (error) {

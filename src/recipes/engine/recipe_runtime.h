@@ -202,7 +202,4 @@ static inline int error_without_waiting(int error)
 /* It will be no better next time with the same session and tree: the user has to do something. */
 bool error_is_fatal(int error);
 
-/* The server did not carry the request out, and may do so later. */
-bool error_is_refusal(int error);
-
 #endif

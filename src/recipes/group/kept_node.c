@@ -3,6 +3,7 @@
 #include "recipes/group/node_handle.h"
 
 #include "client/core/path.h"
+#include "client/core/request.h"
 #include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
 
