@@ -128,14 +128,17 @@ struct barrier_side {
     int error;
 };
 
-/* Until it has been in and out: whose session ends comes again. */
+/*
+ * Until it has been in and out: whose session ends comes again. The leave waits longer than an enter of the other, which
+ * may miss the opening and withdraws only when its time is over.
+ */
 static void *barrier_run(void *arg)
 {
     struct barrier_side *b = arg;
     for (b->enters = 0; b->enters < 5; b->enters++) {
         b->error = conclave_double_barrier_enter(b->barrier, ROUND_MS);
         if (b->error == 0) {
-            b->error = conclave_double_barrier_leave(b->barrier, ROUND_MS);
+            b->error = conclave_double_barrier_leave(b->barrier, PATIENCE_MS);
             if (b->error == CONCLAVE_SESSION_EXPIRED) {
                 b->error = 0; /* it has been in, and is out */
             }
