@@ -284,7 +284,7 @@ def test_without_contact_no_master_is_named():
 
 
 def test_leader_and_master_that_die_together():
-    with SentinelCluster("both", "--period", "1s", "--min-down", "500ms", "--op-timeout", "1s", "--session", "1s") as cluster:
+    with SentinelCluster("both", "--period", "1s", "--min-down", "500ms", "--op-timeout", "1s", "--session", "6s") as cluster:
         cluster.start()
         master = cluster.settle()
         leader = next(manager for manager in cluster.managers if " elected: this manager leads" in manager.text())
@@ -298,6 +298,31 @@ def test_leader_and_master_that_die_together():
         stalled = stalls.finish()
         assert took < 2 + 4 * stalled, f"{took:.2f} s, the machine stalled for {stalled:.2f} s\n{cluster.told()}"
         return f"{took * 1000:.0f} ms; the machine stalled for {stalled * 1000:.0f} ms"
+
+
+def test_E112_a_leader_that_stops_with_the_master_loses_its_lead():
+    """Long before its session ends; and when it goes on, it changes nothing."""
+    with SentinelCluster("stops", "--session", "20s") as cluster:
+        cluster.start()
+        first = cluster.settle()
+        leader = next(manager for manager in cluster.managers if " elected: this manager leads" in manager.text())
+        writer = cluster.writer("b", wait=True)
+        writer.wait_acks(20)
+        leader.send(signal.SIGSTOP)
+        first.kill()
+        second = cluster.wait_master(but=first)
+        assert leader.id in cluster.reports(), "its session has ended"
+        writer.wait_acks(20, by=second.host)
+        leader.send(signal.SIGCONT)
+        eventually(cluster.told, lambda: " revoked: " in leader.text())
+        cluster.restart(first)
+        assert cluster.wait_whole() is second, cluster.told()
+        assert cluster.current()["epoch"] == 2, cluster.told()
+        assert any(" lead-removed: " in manager.text() for manager in cluster.managers if manager is not leader), cluster.told()
+        writer.end()
+        kept = [ack for ack in writer.acks() if ack[5] >= 1]
+        with second.client(10) as link:
+            assert link.call("EXISTS", *[f"b:{ack[0]}" for ack in kept]) == len(kept)
 
 
 class Stalls(threading.Thread):

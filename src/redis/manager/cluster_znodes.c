@@ -193,13 +193,19 @@ static void cluster_znodes_on_member(struct conclave_group *group, enum conclave
                                      const struct conclave_member *member, void *ctx)
 {
     struct redis_store *s = ctx;
-    if (s->closing || member->self) {
+    struct redis_report *report = &s->scratch;
+    if (s->closing || (member->self && event == CONCLAVE_GROUP_LEFT)) {
         return;
     }
     if (event == CONCLAVE_GROUP_LEFT) {
         s->callbacks.on_gone(s->callbacks.ctx, member->id);
-    } else if (record_read(&REDIS_REPORT, member->data, member->data_len, &s->scratch) == 0) {
-        s->callbacks.on_report(s->callbacks.ctx, &s->scratch);
+    } else if (record_read(&REDIS_REPORT, member->data, member->data_len, report) != 0) {
+        return;
+    } else if (member->self) {
+        s->callbacks.on_own_report(s->callbacks.ctx, report->seq);
+    } else {
+        report->mzxid = member->mzxid;
+        s->callbacks.on_report(s->callbacks.ctx, report);
     }
 }
 
@@ -660,4 +666,78 @@ int redis_store_answer(struct redis_store *store, const char *name,
     parts[count++] =
         conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, below, removed), -1);
     return write_submit_text(w, parts, count, &out);
+}
+
+/* --- the end of another manager's lead */
+
+struct lead_end {
+    struct redis_store *store;
+    redis_lead_fn done;
+    void *ctx;
+    int64_t mzxid; /* of the report */
+    char id[REDIS_NAME_SIZE];
+    char report[REDIS_PATH_MAX]; /* its znode */
+    char lead[REDIS_PATH_MAX];
+};
+
+static void lead_end_over(struct lead_end *e, int error)
+{
+    struct redis_store *s = e->store;
+    e->done(e->ctx, error, e->id);
+    free(e);
+    part_gone(s);
+}
+
+static void on_lead_ended(struct conclave_client *client, const struct conclave_reply *reply,
+                          void *ctx)
+{
+    lead_end_over(ctx, reply->error);
+}
+
+/* The report's version, which the transaction checks, belongs to the report that was seen. */
+static void on_report_found(struct conclave_client *client, const struct conclave_reply *reply,
+                            void *ctx)
+{
+    struct lead_end *e = ctx;
+    int error =
+        reply->error == 0 && reply->stat.mzxid != e->mzxid ? CONCLAVE_BAD_VERSION : reply->error;
+    if (error == 0) {
+        struct conclave_op parts[] = {
+            conclave_op_path(CONCLAVE_OP_CHECK, e->report, reply->stat.version),
+            conclave_op_path(CONCLAVE_OP_DELETE, e->lead, -1),
+        };
+        struct conclave_op op = conclave_op_multi(parts, sizeof parts / sizeof parts[0]);
+        error =
+            e->store->closing ? CONCLAVE_ECLOSED : conclave_submit(client, &op, on_lead_ended, e);
+    }
+    if (error != 0) {
+        lead_end_over(e, error);
+    }
+}
+
+int redis_store_end_lead(struct redis_store *store, const struct redis_report *report,
+                         const char *node, redis_lead_fn done, void *ctx)
+{
+    struct lead_end *e = calloc(1, sizeof *e);
+    char below[REDIS_NAME_SIZE + 16];
+    if (e == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    e->store = store;
+    e->done = done;
+    e->ctx = ctx;
+    e->mzxid = report->mzxid;
+    memcpy(e->id, report->id, sizeof e->id);
+    snprintf(below, sizeof below, "managers/%s", report->id);
+    redis_path(store->root, below, e->report);
+    snprintf(below, sizeof below, "election/%.120s", node);
+    redis_path(store->root, below, e->lead);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, e->report, 0);
+    int error = conclave_submit(store->settings.client, &op, on_report_found, e);
+    if (error != 0) {
+        free(e);
+        return error;
+    }
+    store->parts++;
+    return 0;
 }

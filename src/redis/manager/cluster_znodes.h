@@ -7,7 +7,7 @@
  *   ROOT/results, events, config
  *
  * A record never goes back to an older state: what this store wrote or read by refresh counts until the mirror has
- * caught up. All writes but the report are transactions that check the node by which this manager leads: if another
+ * caught up. All writes but the report and the end of another's lead are transactions that check the node by which this manager leads: if another
  * manager has taken over, they do nothing, even if this one does not know it yet. While a record is corrupt, nothing may
  * be decided.
  */
@@ -29,6 +29,8 @@ struct redis_store;
 struct redis_store_callbacks {
     void (*on_change)(void *ctx); /* current, plan or requests changed */
     void (*on_report)(void *ctx, const struct redis_report *report); /* of another manager */
+    void (*on_own_report)(void *ctx,
+                          uint64_t seq); /* this manager's, read back from the ensemble */
     void (*on_gone)(void *ctx, const char *id);
     void (*on_membership)(void *ctx, enum conclave_membership membership);
     void (*on_closed)(void *ctx); /* called last; the store is freed */
@@ -106,6 +108,13 @@ int redis_store_write(struct redis_store *store, const struct record_table *tabl
 int redis_store_answer(struct redis_store *store, const char *name,
                        const struct redis_result *result, redis_store_fn fn,
                        void *ctx) CONCLAVE_MUST_USE;
+
+/* Removes the election's node by which the manager of this report leads, if it has not written a newer report. 0:
+ * done is called once, also while the store is closing, with 0 or why nothing was done. CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED, ...: done is not called. */
+typedef void (*redis_lead_fn)(void *ctx, int error, const char *id);
+int redis_store_end_lead(struct redis_store *store, const struct redis_report *report,
+                         const char *node, redis_lead_fn done, void *ctx) CONCLAVE_MUST_USE;
 
 /* The client, for requests that need no fence. */
 struct conclave_client *redis_store_client(const struct redis_store *store);

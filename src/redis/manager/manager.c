@@ -3,12 +3,15 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "redis/manager/leader_watch.h"
 #include "redis/manager/plan_driver.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { LEAD_REPORTS = 4 }; /* of a leading manager per REDIS_LEAD_MS */
 
 struct redis_manager {
     struct redis_manager_settings s;
@@ -21,6 +24,7 @@ struct redis_manager {
     struct redis_journal *journal;
     struct redis_fencer *fencer;
     struct redis_driver *driver;
+    struct leader_watch *watch;     /* NULL: closed */
     struct sentinel_port *sentinel; /* NULL: none, or closed */
     struct redis_managers managers;
     struct redis_report report;
@@ -31,6 +35,7 @@ struct redis_manager {
     char leader[REDIS_NAME_SIZE];
     enum conclave_membership membership;
     bool standing_back; /* another manager has the id */
+    bool leads;
     bool ready;
     bool closing;
     int parts; /* parts that are not closed */
@@ -80,6 +85,9 @@ static void manager_wake(struct redis_manager *m)
     if (m->driver != NULL) {
         redis_driver_wake(m->driver);
     }
+    if (m->watch != NULL) {
+        leader_watch_look(m->watch);
+    }
     if (m->sentinel != NULL) {
         sentinel_port_look(m->sentinel);
     }
@@ -96,12 +104,17 @@ static void manager_report(struct redis_manager *m)
         return;
     }
     uv_update_time(m->s.loop);
-    uv_timer_start(&m->timer, on_report_timer, (uint64_t)config->period_ms, 0);
+    int64_t pause_ms = config->period_ms;
+    if (m->leads && pause_ms > REDIS_LEAD_MS / LEAD_REPORTS) {
+        pause_ms = REDIS_LEAD_MS / LEAD_REPORTS;
+    }
+    uv_timer_start(&m->timer, on_report_timer, (uint64_t)pause_ms, 0);
     if (m->s.dry_run) {
         return;
     }
     redis_report_make(&m->report, config, redis_monitor_nodes(m->monitor), redis_link_now_ms());
     m->report.seq++;
+    leader_watch_reports(m->watch, m->report.seq);
     if (redis_store_report(m->store, &m->report) != 0) {
         manager_tell(m, "report-failed", REDIS_NONE, "out of memory: no report this time");
     }
@@ -206,6 +219,15 @@ static void on_report(void *ctx, const struct redis_report *report)
     manager_wake(m);
 }
 
+static void on_own_report(void *ctx, uint64_t seq)
+{
+    struct redis_manager *m = ctx;
+    if (m->watch != NULL) {
+        leader_watch_confirms(m->watch, seq);
+    }
+    manager_wake(m);
+}
+
 static void manager_on_gone(void *ctx, const char *id)
 {
     struct redis_manager *m = ctx;
@@ -260,6 +282,9 @@ static int manager_on_elected(struct conclave_election *election, struct conclav
     snprintf(m->leader, sizeof m->leader, "%s", m->id);
     manager_event(m, "elected", REDIS_NONE, -1, true, "this manager leads");
     redis_journal_begin(m->journal);
+    m->leads = true;
+    leader_watch_follow(m->watch, "", "");
+    manager_report(m);
     redis_driver_lead(m->driver, token.czxid);
     return 0;
 }
@@ -268,6 +293,7 @@ static void manager_on_revoked(struct conclave_election *election, int why, int6
                                void *ctx)
 {
     struct redis_manager *m = ctx;
+    m->leads = false;
     if (m->driver != NULL) {
         redis_driver_stop(m->driver);
     }
@@ -280,7 +306,12 @@ static void on_leader(struct conclave_election *election, const struct conclave_
 {
     struct redis_manager *m = ctx;
     const char *id = leader != NULL ? leader->id : "";
-    if (m->closing || strcmp(id, m->leader) == 0) {
+    if (m->closing) {
+        return;
+    }
+    bool other = leader != NULL && !leader->self;
+    leader_watch_follow(m->watch, other ? id : "", other ? leader->node : "");
+    if (strcmp(id, m->leader) == 0) {
         return;
     }
     snprintf(m->leader, sizeof m->leader, "%s", id);
@@ -295,7 +326,8 @@ static void on_leader(struct conclave_election *election, const struct conclave_
 
 static void manager_free(struct redis_manager *m)
 {
-    assert(m->closing && m->store == NULL && m->monitor == NULL && m->driver == NULL);
+    assert(m->closing && m->store == NULL && m->monitor == NULL && m->driver == NULL &&
+           m->watch == NULL);
     void (*closed)(void *) = m->s.on_closed;
     void *ctx = m->s.ctx;
     if (m->read_buffer != NULL) {
@@ -376,6 +408,10 @@ void redis_manager_close(struct redis_manager *manager)
         sentinel_port_close(m->sentinel, part_gone, m);
         m->sentinel = NULL;
     }
+    if (m->watch != NULL) {
+        leader_watch_close(m->watch, part_gone, m);
+        m->watch = NULL;
+    }
     if (m->driver != NULL) {
         redis_driver_stop(m->driver);
     }
@@ -424,12 +460,42 @@ static int open_store(struct redis_manager *m)
                                             .gem_root = m->s.gem_root};
     struct redis_store_callbacks callbacks = {.on_change = manager_on_change,
                                               .on_report = on_report,
+                                              .on_own_report = on_own_report,
                                               .on_gone = manager_on_gone,
                                               .on_membership = on_membership,
                                               .on_closed = on_store_closed,
                                               .ctx = m};
     int rc = redis_store_open(&settings, &callbacks, &m->store);
     m->parts += m->store != NULL;
+    return rc;
+}
+
+static bool manager_may_act(void *ctx)
+{
+    const struct redis_manager *m = ctx;
+    return m->watch != NULL && leader_watch_may_act(m->watch);
+}
+
+static void manager_on_lead_removed(void *ctx, const char *id)
+{
+    struct redis_manager *m = ctx;
+    manager_tell(m, "lead-removed", REDIS_NONE,
+                 "the master is down, and manager %s, which led, does not report any more: another "
+                 "manager leads now",
+                 id);
+}
+
+static int open_watch(struct redis_manager *m)
+{
+    struct leader_watch_settings settings = {.loop = m->s.loop,
+                                             .config = m->s.config,
+                                             .nodes = redis_monitor_nodes(m->monitor),
+                                             .store = m->store,
+                                             .managers = &m->managers,
+                                             .on_removed = manager_on_lead_removed,
+                                             .ctx = m};
+    int rc = leader_watch_create(&settings, &m->watch);
+    m->parts += rc == 0;
     return rc;
 }
 
@@ -449,6 +515,7 @@ static int open_driver(struct redis_manager *m)
                                            .fencer = m->fencer,
                                            .dry_run = m->s.dry_run,
                                            .on_event = on_driver_event,
+                                           .may_act = manager_may_act,
                                            .ctx = m};
     rc = rc != 0 ? rc : redis_driver_create(&driver, &m->driver);
     m->parts += rc == 0;
@@ -526,6 +593,7 @@ int redis_manager_open(const struct redis_manager_settings *settings, struct red
     int rc = manager_init(m);
     rc = rc != 0 ? rc : open_monitor(m);
     rc = rc != 0 ? rc : open_store(m);
+    rc = rc != 0 ? rc : open_watch(m);
     rc = rc != 0 ? rc : open_election(m);
     rc = rc != 0 ? rc : open_driver(m);
     rc = rc != 0 ? rc : open_sentinel(m);

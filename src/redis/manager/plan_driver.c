@@ -207,7 +207,7 @@ static int driver_fence(struct redis_driver *d)
 /* Whether the lease holds now, by the clock. */
 static bool driver_may_act(const struct redis_driver *d)
 {
-    return d->s.dry_run || conclave_election_is_leader(d->s.election);
+    return d->s.dry_run || (conclave_election_is_leader(d->s.election) && d->s.may_act(d->s.ctx));
 }
 
 /* For commands that follow an answer: the term may have ended meanwhile, and another one of this manager begun. */

@@ -26,6 +26,8 @@ struct redis_driver_settings {
     /* bytes: -1 none; public: keep it below ROOT/events, too */
     void (*on_event)(void *ctx, const char *name, int node, int64_t bytes, bool public,
                      const char *text);
+    /* Whether this manager may act, beside the lease: see redis/manager/leader_watch.h. */
+    bool (*may_act)(void *ctx);
     void *ctx;
 };
 

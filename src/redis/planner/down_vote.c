@@ -8,8 +8,10 @@
 #include <string.h>
 
 #define STALE_PERIODS 3
+#define LEAD_MAX_MS 3600000
 
-static struct redis_manager_view *down_vote_find(struct redis_managers *managers, const char *id)
+const struct redis_manager_view *redis_managers_find(const struct redis_managers *managers,
+                                                     const char *id)
 {
     for (size_t i = 0; i < managers->count; i++) {
         if (strcmp(managers->views[i].report.id, id) == 0) {
@@ -19,10 +21,25 @@ static struct redis_manager_view *down_vote_find(struct redis_managers *managers
     return NULL;
 }
 
+static struct redis_manager_view *down_vote_place(struct redis_managers *managers, const char *id)
+{
+    const struct redis_manager_view *found = redis_managers_find(managers, id);
+    return found == NULL ? NULL : &managers->views[found - managers->views];
+}
+
+int64_t redis_lead_until_ms(const struct redis_manager_view *view, int64_t since_ms)
+{
+    if (view == NULL || view->report.lead_ms <= 0 || view->report.lead_ms > LEAD_MAX_MS) {
+        return INT64_MAX;
+    }
+    int64_t last_ms = view->changed_ms > since_ms ? view->changed_ms : since_ms;
+    return last_ms + view->report.lead_ms * 5 / 4; /* clocks may differ in speed */
+}
+
 int redis_managers_saw(struct redis_managers *managers, const struct redis_report *report,
                        int64_t now_ms)
 {
-    struct redis_manager_view *view = down_vote_find(managers, report->id);
+    struct redis_manager_view *view = down_vote_place(managers, report->id);
     if (view == NULL) {
         if (managers->count == REDIS_MANAGERS_MAX) {
             return CONCLAVE_ETOOMANY;
@@ -43,7 +60,7 @@ int redis_managers_saw(struct redis_managers *managers, const struct redis_repor
 
 void redis_managers_gone(struct redis_managers *managers, const char *id)
 {
-    struct redis_manager_view *view = down_vote_find(managers, id);
+    struct redis_manager_view *view = down_vote_place(managers, id);
     if (view != NULL) {
         assert(managers->count > 0);
         *view = managers->views[--managers->count];

@@ -38,6 +38,14 @@ struct redis_verdict {
 int redis_managers_saw(struct redis_managers *managers, const struct redis_report *report,
                        int64_t now_ms);
 
+/* The manager of this id, or NULL. */
+const struct redis_manager_view *redis_managers_find(const struct redis_managers *managers,
+                                                     const char *id);
+
+/* From then on this manager, which leads since since_ms, does nothing, unless it reports again (own clock). INT64_MAX:
+ * never, as far as is known; also for NULL. */
+int64_t redis_lead_until_ms(const struct redis_manager_view *view, int64_t since_ms);
+
 /* The node of a manager is gone: its vote counts no longer. */
 void redis_managers_gone(struct redis_managers *managers, const char *id);
 

@@ -141,6 +141,7 @@ static const struct record_field REPORT[] = {
     {"seq", RECORD_INT, AT(redis_report, seq), .flags = RECORD_NEEDED},
     {"managers", RECORD_SMALL, AT(redis_report, managers)},
     {"period_ms", RECORD_INT, AT(redis_report, period_ms)},
+    {"lead_ms", RECORD_INT, AT(redis_report, lead_ms)},
     {"sentinel", RECORD_NOTE, AT(redis_report, sentinel), .flags = RECORD_OMIT},
     {"nodes", RECORD_MAP, LIST_AT(redis_report, nodes, node_count), .below = &REPORT_NODE_TABLE},
     {.key = NULL},
@@ -237,6 +238,7 @@ void redis_report_make(struct redis_report *ret, const struct redis_config *conf
 {
     ret->managers = config->managers;
     ret->period_ms = config->period_ms;
+    ret->lead_ms = REDIS_LEAD_MS;
     ret->node_count = config->node_count;
     for (size_t i = 0; i < config->node_count; i++) {
         const struct redis_node *node = &nodes[i];

@@ -132,12 +132,17 @@ struct redis_report_node {
     bool link_up;
 };
 
+enum { REDIS_LEAD_MS = 1000 }; /* lead_ms of this version */
+
 struct redis_report {
     char id[REDIS_NAME_SIZE];
     char incarnation[REDIS_NAME_SIZE]; /* of the manager's process */
     uint64_t seq;                      /* grows with every report */
     int managers; /* as configured; a difference between managers is reported */
     int64_t period_ms;
+    /* if it leads, it does nothing once its newest confirmed report is older; 0: it acts as long as its session lasts */
+    int64_t lead_ms;
+    int64_t mzxid;                     /* of its znode; not in the JSON */
     char sentinel[REDIS_ADDRESS_SIZE]; /* where it serves Sentinel's protocol; "" nowhere */
     size_t node_count;
     struct redis_report_node nodes[REDIS_NODES_MAX];

@@ -199,6 +199,31 @@ static void E110_the_vote_of_a_manager_that_hangs_ends(void **state)
     free(h.managers);
 }
 
+static void E110_the_lead_of_a_manager_that_does_not_report_ends(void **state)
+{
+    struct hall h;
+    hall_open(&h);
+    assert_true(redis_lead_until_ms(redis_managers_find(h.managers, "m1"), 0) == INT64_MAX);
+    h.now = 5000;
+    say(&h, 1, REDIS_NODE_UP);
+    const struct redis_manager_view *view = redis_managers_find(h.managers, "m1");
+    assert_int_equal(redis_lead_until_ms(view, 0), 5000 + REDIS_LEAD_MS * 5 / 4);
+    assert_int_equal(redis_lead_until_ms(view, 5100), 5100 + REDIS_LEAD_MS * 5 / 4);
+    h.now = 5500; /* the same one again */
+    assert_int_equal(redis_managers_saw(h.managers, &h.reports[1], h.now), 0);
+    assert_int_equal(redis_lead_until_ms(view, 0), 5000 + REDIS_LEAD_MS * 5 / 4);
+    say(&h, 1, REDIS_NODE_UP);
+    assert_int_equal(redis_lead_until_ms(view, 0), 5500 + REDIS_LEAD_MS * 5 / 4);
+    h.reports[1].lead_ms = 0; /* of a version that does not wait */
+    h.reports[1].seq++;
+    assert_int_equal(redis_managers_saw(h.managers, &h.reports[1], h.now), 0);
+    assert_true(redis_lead_until_ms(view, 0) == INT64_MAX);
+    h.reports[1].lead_ms = INT64_MAX;
+    assert_int_equal(redis_managers_saw(h.managers, &h.reports[1], h.now), 0);
+    assert_true(redis_lead_until_ms(view, 0) == INT64_MAX);
+    free(h.managers);
+}
+
 /* Two managers that are cut off from the master together are not enough while judge and replicas see it. */
 static void a_majority_needs_one_view_more(void **state)
 {
@@ -232,6 +257,7 @@ int main(void)
         cmocka_unit_test(E108_votes_are_counted_by_the_strategy),
         cmocka_unit_test(E109_the_configured_managers_are_the_denominator),
         cmocka_unit_test(E110_the_vote_of_a_manager_that_hangs_ends),
+        cmocka_unit_test(E110_the_lead_of_a_manager_that_does_not_report_ends),
         cmocka_unit_test(a_majority_needs_one_view_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
