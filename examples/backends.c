@@ -39,7 +39,7 @@ static int file_write(const char *file, const struct conclave_group_view *view)
         return -1;
     }
     for (size_t i = 0; i < view->count; i++) {
-        const struct conclave_member *member = &view->members[i];
+        const struct conclave_member *member = view->members[i];
         (void)fprintf(out, "%.*s\n", (int)member->data_len, (const char *)member->data);
     }
     int failed = fflush(out) != 0 || fsync(fileno(out)) != 0;

@@ -29,8 +29,8 @@ static int workers_of(const struct conclave_config_state *state)
     char text[32] = "";
     int workers = -1;
     char more;
-    if (state->count == 1 && state->nodes[0].data_len < sizeof text) {
-        memcpy(text, state->nodes[0].data, state->nodes[0].data_len);
+    if (state->count == 1 && state->nodes[0]->data_len < sizeof text) {
+        memcpy(text, state->nodes[0]->data, state->nodes[0]->data_len);
     }
     return sscanf(text, "workers %d%c", &workers, &more) == 1 && workers > 0 ? workers : -1;
 }

@@ -31,14 +31,14 @@ static void on_registered(struct conclave_registration *registration, bool regis
 }
 
 static void on_change(struct conclave_discovery *discovery,
-                      const struct conclave_instance *instances, size_t count, bool stale,
+                      const struct conclave_instance *const *instances, size_t count, bool stale,
                       void *ctx)
 {
     struct conclave_instance *chosen;
     (void)ctx;
     printf("%zu instances%s:", count, stale ? ", as was known last" : "");
     for (size_t i = 0; i < count; i++) {
-        printf(" %s:%d", instances[i].address, instances[i].port);
+        printf(" %s:%d", instances[i]->address, instances[i]->port);
     }
     if (conclave_discovery_pick(discovery, CONCLAVE_PICK_RANDOM, &chosen) == 0) {
         char *uri = NULL; /* one that registered without a form for it has none */
@@ -46,7 +46,7 @@ static void on_change(struct conclave_discovery *discovery,
         printf("; use %s:%d%s%s", chosen->address, chosen->port, has_uri ? ", " : "",
                has_uri ? uri : "");
         free(uri);
-        conclave_instances_free(chosen, 1);
+        conclave_instance_free(chosen);
     }
     printf("\n");
 }

@@ -34,7 +34,7 @@ struct conclave_config_node {
 };
 
 struct conclave_config_state {
-    const struct conclave_config_node *nodes; /* ordered by path */
+    const struct conclave_config_node *const *nodes; /* ordered by path */
     size_t count;  /* 0: there is none; of a single value never more than 1 */
     int64_t zxid;  /* shows all changes up to there; 0: stale */
     int64_t mzxid; /* the largest of the nodes */
@@ -176,9 +176,9 @@ struct conclave_config_acks_options {
  * present acknowledgements. */
 CONCLAVE_API int conclave_config_wait_acked(struct conclave_recipes *recipes,
                                             const struct conclave_config_acks_options *options,
-                                            int64_t timeout_ms, struct conclave_config_ack **ret,
+                                            int64_t timeout_ms, struct conclave_config_ack ***ret,
                                             size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_config_acks_free(struct conclave_config_ack *list, size_t count);
+CONCLAVE_API void conclave_config_acks_free(struct conclave_config_ack **list, size_t count);
 
 #ifdef __cplusplus
 }

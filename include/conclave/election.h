@@ -170,9 +170,9 @@ CONCLAVE_API int conclave_election_set_data(struct conclave_election *election, 
  * CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE (no such election). Free with conclave_participants_free. */
 CONCLAVE_API int conclave_election_participants(struct conclave_recipes *recipes, const char *path,
                                                 int64_t timeout_ms,
-                                                struct conclave_participant **ret,
+                                                struct conclave_participant ***ret,
                                                 size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_participants_free(struct conclave_participant *list, size_t count);
+CONCLAVE_API void conclave_participants_free(struct conclave_participant **list, size_t count);
 
 /* The one that leads, in any naming, also of another library: its address (data), owner
  * (session_id) and since when. Blocking: as above; CONCLAVE_NO_NODE: nobody leads. Free with

@@ -174,12 +174,11 @@ CONCLAVE_API void conclave_elector_destroy(struct conclave_elector *elector);
 
 /* The content of dir. Free with conclave_elector_view_free. */
 struct conclave_elector_view {
-    bool has_lock; /* somebody has the lock */
+    /* The holder of the lock: its id, incarnation and data; its token is its node's czxid. NULL:
+     * no member has the lock. */
+    const struct conclave_breadcrumb *lock;
     int64_t lock_session;
-    struct conclave_breadcrumb
-        lock;        /* its id, incarnation and data; its token is its node's czxid */
-    bool has_active; /* there is a breadcrumb */
-    struct conclave_breadcrumb active;
+    const struct conclave_breadcrumb *active; /* NULL: there is no breadcrumb */
 };
 CONCLAVE_API int conclave_elector_view(struct conclave_recipes *recipes, const char *dir,
                                        int64_t timeout_ms,

@@ -34,8 +34,9 @@ extern "C" {
  *   have the same size.
  * - A struct that the library fills in the program's memory (conclave_session) begins with its
  *   size, too. The library sets as many members as it has.
- * - What the library hands out by a pointer, such as replies, views and the elements of lists, may
- *   be longer than the program knows: use the pointers, do not copy the structs.
+ * - What the library returns by a pointer, such as replies and views, may be longer than the program
+ *   knows: use the pointers, do not copy the structs. A list of structs is an array of pointers to
+ *   them for this reason.
  * - conclave_stat, conclave_acl, conclave_identity, conclave_token and conclave_token_gate never
  *   change; conclave_lease_options has members in reserve.
  *

@@ -50,11 +50,11 @@ CONCLAVE_API int conclave_fence_bind(struct conclave_client *client, const char 
 CONCLAVE_API int conclave_fence_unbind(struct conclave_client *client, const char *prefix,
                                        int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* All bindings, by prefix. 0 and an array, to be freed with conclave_fence_list_free; NULL when there is none. */
+/* All bindings, by prefix. 0 and a list, to be freed with conclave_fence_list_free. */
 CONCLAVE_API int conclave_fence_list(struct conclave_client *client, int64_t timeout_ms,
-                                     struct conclave_fence_binding **ret,
+                                     struct conclave_fence_binding ***ret,
                                      size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_fence_list_free(struct conclave_fence_binding *list, size_t count);
+CONCLAVE_API void conclave_fence_list_free(struct conclave_fence_binding **list, size_t count);
 
 /* --- tokens -------------------------------------------------------------------- */
 

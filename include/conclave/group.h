@@ -35,7 +35,7 @@ struct conclave_member {
 };
 
 struct conclave_group_view {
-    const struct conclave_member *members; /* ordered by id */
+    const struct conclave_member *const *members; /* ordered by id */
     size_t count;
     int64_t zxid; /* shows all changes up to there; never goes back */
     bool stale;   /* no link: it may have changed meanwhile */
@@ -122,9 +122,9 @@ CONCLAVE_API int conclave_group_wait_joined(struct conclave_group *group,
  * Blocking. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EINVAL, CONCLAVE_EDEADLK, CONCLAVE_NO_AUTH, ... Free
  * with conclave_members_free. */
 CONCLAVE_API int conclave_group_members(struct conclave_recipes *recipes, const char *path,
-                                        int64_t timeout_ms, struct conclave_member **ret,
+                                        int64_t timeout_ms, struct conclave_member ***ret,
                                         size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_members_free(struct conclave_member *list, size_t count);
+CONCLAVE_API void conclave_members_free(struct conclave_member **list, size_t count);
 
 /* Leaves: removes the node, also one whose creation is in progress, then on_closed. Asynchronous,
  * any number of times, also from a callback. */

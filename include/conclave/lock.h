@@ -204,9 +204,9 @@ struct conclave_contender {
  * of them have. Does not disturb them. Blocking: also CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE (no
  * such lock). Free with conclave_contenders_free. */
 CONCLAVE_API int conclave_lock_contenders(struct conclave_recipes *recipes, const char *path,
-                                          int64_t timeout_ms, struct conclave_contender **ret,
+                                          int64_t timeout_ms, struct conclave_contender ***ret,
                                           size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_contenders_free(struct conclave_contender *list, size_t count);
+CONCLAVE_API void conclave_contenders_free(struct conclave_contender **list, size_t count);
 
 /* Ends the handle: acquires that wait get CONCLAVE_ECLOSED, a held lock is released, then
  * on_closed. Asynchronous; may be called repeatedly, also in a callback. */

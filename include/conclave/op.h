@@ -218,8 +218,8 @@ struct conclave_reply {
     size_t acl_count;
     const struct conclave_identity *identities; /* WHO_AM_I */
     size_t identities_count;
-    int64_t total_number;                 /* GET_ALL_CHILDREN_NUMBER */
-    const struct conclave_reply *results; /* MULTI, MULTI_READ: one per part */
+    int64_t total_number;                        /* GET_ALL_CHILDREN_NUMBER */
+    const struct conclave_reply *const *results; /* MULTI, MULTI_READ: one per part */
     size_t results_count;
 };
 

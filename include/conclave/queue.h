@@ -196,9 +196,9 @@ enum conclave_queue_part {
  * with conclave_queue_entries_free. */
 CONCLAVE_API int conclave_queue_list(struct conclave_queue *queue, enum conclave_queue_part part,
                                      size_t most, bool with_data, int64_t timeout_ms,
-                                     struct conclave_queue_entry **ret,
+                                     struct conclave_queue_entry ***ret,
                                      size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_queue_entries_free(struct conclave_queue_entry *entries, size_t count);
+CONCLAVE_API void conclave_queue_entries_free(struct conclave_queue_entry **entries, size_t count);
 
 /* The number of items, claimed ones included. Blocking. */
 CONCLAVE_API int conclave_queue_size(struct conclave_queue *queue, int64_t timeout_ms,

@@ -119,7 +119,7 @@ struct conclave_discovery_callbacks {
     size_t size;
     /* All instances, ordered by id, when something changed, or became stale or fresh. */
     void (*on_change)(struct conclave_discovery *discovery,
-                      const struct conclave_instance *instances, size_t count, bool stale,
+                      const struct conclave_instance *const *instances, size_t count, bool stale,
                       void *ctx);
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_discovery *discovery, int why, void *ctx);
@@ -155,8 +155,8 @@ enum conclave_pick {
 };
 
 /* One of the enabled instances, without a request; instances with a noted error only if there is
- * no other. 0 and *ret, to be freed with conclave_instances_free(*ret, 1); CONCLAVE_EEMPTY;
- * CONCLAVE_ENOMEM. Never blocks. */
+ * no other. 0 and *ret, to be freed with conclave_instance_free; CONCLAVE_EEMPTY; CONCLAVE_ENOMEM.
+ * Never blocks. */
 CONCLAVE_API int conclave_discovery_pick(struct conclave_discovery *discovery,
                                          enum conclave_pick how,
                                          struct conclave_instance **ret) CONCLAVE_MUST_USE;
@@ -171,6 +171,8 @@ CONCLAVE_API int conclave_discovery_choose(struct conclave_discovery *discovery,
                                            conclave_choose_fn choose, void *ctx,
                                            struct conclave_instance **ret) CONCLAVE_MUST_USE;
 
+CONCLAVE_API void conclave_instance_free(struct conclave_instance *instance);
+
 /* Notes that the caller could not reach this instance. */
 CONCLAVE_API void conclave_discovery_note_error(struct conclave_discovery *discovery,
                                                 const char *id);
@@ -178,9 +180,9 @@ CONCLAVE_API void conclave_discovery_note_error(struct conclave_discovery *disco
 /* All instances, as soon as they are known. Blocks until then. 0, CONCLAVE_ETIMEDOUT,
  * CONCLAVE_EDEADLK, or why it ended. Free with conclave_instances_free. */
 CONCLAVE_API int conclave_discovery_instances(struct conclave_discovery *discovery,
-                                              int64_t timeout_ms, struct conclave_instance **ret,
+                                              int64_t timeout_ms, struct conclave_instance ***ret,
                                               size_t *ret_count) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_instances_free(struct conclave_instance *list, size_t count);
+CONCLAVE_API void conclave_instances_free(struct conclave_instance **list, size_t count);
 
 CONCLAVE_API void conclave_discovery_close(struct conclave_discovery *discovery);
 CONCLAVE_API int conclave_discovery_close_wait(struct conclave_discovery *discovery,
@@ -200,8 +202,8 @@ CONCLAVE_API int conclave_service_names(struct conclave_recipes *recipes, const 
 CONCLAVE_API void conclave_service_names_free(char **list, size_t count);
 
 /* One instance of a service, by its id. Blocking. 0 and *ret, to be freed with
- * conclave_instances_free(*ret, 1); CONCLAVE_NO_NODE, CONCLAVE_ECORRUPT (the node contains no instance),
- * or as above. */
+ * conclave_instance_free; CONCLAVE_NO_NODE, CONCLAVE_ECORRUPT (the node contains no instance), or
+ * as above. */
 CONCLAVE_API int conclave_service_instance(struct conclave_recipes *recipes, const char *path,
                                            const char *name, const char *id, int64_t timeout_ms,
                                            struct conclave_instance **ret) CONCLAVE_MUST_USE;

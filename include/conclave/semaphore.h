@@ -108,7 +108,7 @@ conclave_semaphore_fenced_multi(struct conclave_semaphore *semaphore,
 /* The holders and waiting contenders of the semaphore at path, as conclave_lock_contenders, and
  * its number of permits; CONCLAVE_ECONFLICT if the node's data are not a number. */
 CONCLAVE_API int conclave_semaphore_contenders(struct conclave_recipes *recipes, const char *path,
-                                               int64_t timeout_ms, struct conclave_contender **ret,
+                                               int64_t timeout_ms, struct conclave_contender ***ret,
                                                size_t *ret_count,
                                                int32_t *ret_permits) CONCLAVE_MUST_USE;
 

@@ -32,7 +32,7 @@ void check_order_answered(struct sim *s, struct client *c, struct deed *d,
     if (d->kind == DEED_GET || d->kind == DEED_SET || d->kind == DEED_SET_IF) {
         see_version(s, c, d->key, reply->stat.version);
     } else if (d->kind == DEED_MULTI) {
-        see_version(s, c, d->key, reply->results[0].stat.version);
+        see_version(s, c, d->key, reply->results[0]->stat.version);
     }
     bool read = d->kind == DEED_GET || d->kind == DEED_CHILDREN;
     bool synced = d->behind == NULL || d->behind->error == 0;

@@ -79,7 +79,7 @@ void check_writes_answered(struct sim *s, struct deed *d, const struct conclave_
         }
         break;
     case DEED_MULTI:
-        learn(s, d->key, reply->results[0].stat.version, d->id, "acknowledged in a multi");
+        learn(s, d->key, reply->results[0]->stat.version, d->id, "acknowledged in a multi");
         break;
     case DEED_GET:
         learn(s, d->key, reply->stat.version, peek_number(slice_make(reply->data, reply->data_len)),

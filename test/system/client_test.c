@@ -734,7 +734,7 @@ static void test_newer_operations(void)
     op.ttl_ms = 3600000;
     struct conclave_op multi = conclave_op_multi(&op, 1);
     CHECK(conclave_call(client, &multi, &r) == 0 && r->results_count == 1 &&
-          strcmp(r->results[0].path, "/ttl/s-0000000000") == 0);
+          strcmp(r->results[0]->path, "/ttl/s-0000000000") == 0);
     conclave_reply_free(r);
     CHECK(create(client, "/ttl/e", CONCLAVE_EPHEMERAL) == 0);
     const struct conclave_op parts[] = {
@@ -745,8 +745,8 @@ static void test_newer_operations(void)
     op = conclave_op_multi(parts, 3);
     op.type = CONCLAVE_OP_MULTI_READ;
     CHECK(conclave_call(client, &op, &r) == 0 && r->results_count == 3 &&
-          r->results[0].children_count == 2 && r->results[1].error == CONCLAVE_NO_NODE &&
-          r->results[2].data_len == 1 && r->results[2].stat.num_children == 2);
+          r->results[0]->children_count == 2 && r->results[1]->error == CONCLAVE_NO_NODE &&
+          r->results[2]->data_len == 1 && r->results[2]->stat.num_children == 2);
     conclave_reply_free(r);
     op = conclave_op_path(CONCLAVE_OP_GET_EPHEMERALS, "/ttl", 0);
     CHECK(conclave_call(client, &op, &r) == 0 && r->children_count == 1 &&

@@ -89,7 +89,7 @@ static bool read_is_new(struct conclave_client *client, int kind, bool lineariza
     struct conclave_reply *reply = call(client, &op);
     bool is_new = kind == 0   ? shows_data(reply, w)
                   : kind == 1 ? reply->stat.version == w->version
-                  : kind == 2 ? reply->results_count == 1 && shows_data(&reply->results[0], w)
+                  : kind == 2 ? reply->results_count == 1 && shows_data(reply->results[0], w)
                   : kind == 3 ? reply->children_count == (size_t)w->nodes
                               : reply->total_number == w->nodes;
     conclave_reply_free(reply);

@@ -123,8 +123,8 @@ static void check(const struct server_query *ask, const struct conclave_reply *r
         exit(1);
     }
     if (ask->child >= 0 && ask->version >= 0) {
-        check_child(ask, &reply->results[0]);
-        check_version(ask, &reply->results[1]);
+        check_child(ask, reply->results[0]);
+        check_version(ask, reply->results[1]);
     } else if (ask->child >= 0) {
         check_child(ask, reply);
     } else {

@@ -288,7 +288,7 @@ static int on_config(struct conclave_config *c, const struct conclave_config_sta
 {
     if (!state->stale && state->count == 1) {
         note(now_ns(), "C %" PRId64 " %" PRId64 " %.*s", state->mzxid, state->zxid,
-             (int)state->nodes[0].data_len, (const char *)state->nodes[0].data);
+             (int)state->nodes[0]->data_len, (const char *)state->nodes[0]->data);
     }
     return 0;
 }
@@ -301,19 +301,20 @@ static void on_view(struct conclave_group *g, const struct conclave_group_view *
     char ids[512] = "";
     for (size_t i = 0; i < view->count; i++) {
         size_t used = strlen(ids);
-        snprintf(ids + used, sizeof ids - used, "%s,", view->members[i].id);
+        snprintf(ids + used, sizeof ids - used, "%s,", view->members[i]->id);
     }
     note(now_ns(), "V %" PRId64 " %d %s", view->zxid, view->stale, ids);
 }
 
 /* "S STALE ID,ID,": the registry's instances. */
-static void on_instances(struct conclave_discovery *d, const struct conclave_instance *instances,
-                         size_t count, bool stale, void *ctx)
+static void on_instances(struct conclave_discovery *d,
+                         const struct conclave_instance *const *instances, size_t count, bool stale,
+                         void *ctx)
 {
     char ids[512] = "";
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(ids);
-        snprintf(ids + used, sizeof ids - used, "%s,", instances[i].id);
+        snprintf(ids + used, sizeof ids - used, "%s,", instances[i]->id);
     }
     note(now_ns(), "S %d %s", stale, ids);
 }

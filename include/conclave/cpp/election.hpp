@@ -559,11 +559,11 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
                     held(raw, conclave_elector_view_free);
                 if (error == 0) {
                     value.lock_session = raw->lock_session;
-                    if (raw->has_lock) {
-                        value.lock = detail::to_breadcrumb(raw->lock);
+                    if (raw->lock != nullptr) {
+                        value.lock = detail::to_breadcrumb(*raw->lock);
                     }
-                    if (raw->has_active) {
-                        value.active = detail::to_breadcrumb(raw->active);
+                    if (raw->active != nullptr) {
+                        value.active = detail::to_breadcrumb(*raw->active);
                     }
                 }
                 return error;

@@ -359,8 +359,8 @@ class discovery
             return std::nullopt;
         }
         detail::check(error, "pick");
-        const auto release = [](conclave_instance *one) { conclave_instances_free(one, 1); };
-        const std::unique_ptr<conclave_instance, decltype(release)> held(raw, release);
+        const std::unique_ptr<conclave_instance, void (*)(conclave_instance *)> held(
+            raw, conclave_instance_free);
         return detail::to_instance(*raw);
     }
 

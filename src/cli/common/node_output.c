@@ -214,9 +214,9 @@ int call_fenced(struct conclave_client *client, const char *fenced_by, const str
     struct conclave_op multi = conclave_op_multi(parts, 2);
     int error = conclave_call(client, &multi, ret_reply);
     bool answered = *ret_reply != NULL && (*ret_reply)->results_count == 2;
-    *ret_result = answered ? &(*ret_reply)->results[1] : NULL;
-    return answered && (*ret_reply)->results[0].error == CONCLAVE_NO_NODE ? CONCLAVE_EFENCED
-                                                                          : error;
+    *ret_result = answered ? (*ret_reply)->results[1] : NULL;
+    return answered && (*ret_reply)->results[0]->error == CONCLAVE_NO_NODE ? CONCLAVE_EFENCED
+                                                                           : error;
 }
 
 int fail_write(const char *command, const char *path, const char *fenced_by, int error)

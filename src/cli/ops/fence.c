@@ -116,7 +116,7 @@ static int64_t left_ms(const struct conclave_fence_binding *b)
 /* In JSON an array. */
 static int fence_list(struct conclave_client *client, const struct fence_command *o)
 {
-    struct conclave_fence_binding *list = NULL;
+    struct conclave_fence_binding **list = NULL;
     size_t count = 0;
     char left[DURATION_TEXT_MAX];
     struct record r = {.json = o->common.json};
@@ -127,7 +127,8 @@ static int fence_list(struct conclave_client *client, const struct fence_command
     json_init(&r.j);
     json_array_begin(&r.j);
     output_titles(&o->common, count, "PREFIX\tLOCK\tDELAY\tLEFT");
-    for (const struct conclave_fence_binding *b = list; b < list + count; b++) {
+    for (size_t i = 0; i < count; i++) {
+        const struct conclave_fence_binding *b = list[i];
         record_row_begin(&r);
         binding_put(&r, b->prefix, b->lock, b->lock_delay_ms);
         record_string(&r, NULL, duration_text(left_ms(b), left));

@@ -21,7 +21,7 @@ const struct option_row ACQUIRE_ROWS[] = {
 struct acquire_look {
     const struct hold_options *options;
     bool semaphore;
-    struct conclave_contender *list;
+    struct conclave_contender **list;
     size_t count;
     int32_t permits; /* 0: a lock */
 };
@@ -53,7 +53,8 @@ static int contenders_print(const struct acquire_look *l)
         json_member_int(&r.j, "permits", l->permits);
     }
     record_list_begin(&r, "contenders", l->count, "ROLE\tNODE\tTOKEN\tSINCE\tID");
-    for (const struct conclave_contender *c = l->list; c < l->list + l->count; c++) {
+    for (size_t i = 0; i < l->count; i++) {
+        const struct conclave_contender *c = l->list[i];
         record_row_begin(&r);
         record_string(&r, "role", role_text(c));
         if (r.json && l->permits == 0) {

@@ -212,7 +212,7 @@ static int config_acks(struct conclave_recipes *recipes, const struct config_opt
                        const char *path, int64_t zxid)
 {
     struct conclave_config_acks_options wanted = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
-    struct conclave_config_ack *list = NULL;
+    struct conclave_config_ack **list = NULL;
     size_t count = 0;
     int printed = 0;
     wanted.path = path;
@@ -224,7 +224,7 @@ static int config_acks(struct conclave_recipes *recipes, const struct config_opt
         conclave_config_wait_acked(recipes, &wanted, options->common.timeout_ms, &list, &count);
     output_titles(&options->common, count, "ID\tRESULT\tZXID\tMZXID\tWHY");
     for (size_t i = 0; i < count && printed == 0; i++) {
-        printed = ack_print(options->common.json, &list[i]);
+        printed = ack_print(options->common.json, list[i]);
     }
     conclave_config_acks_free(list, count);
     if (error == CONCLAVE_ECONFLICT || (error == CONCLAVE_ETIMEDOUT && list != NULL)) {

@@ -72,7 +72,7 @@ static void node_print(const struct config_options *options,
 static void state_write(struct buf *out, bool tree, const struct conclave_config_state *state)
 {
     for (size_t i = 0; i < state->count; i++) {
-        const struct conclave_config_node *node = &state->nodes[i];
+        const struct conclave_config_node *node = state->nodes[i];
         struct json j;
         if (!tree) {
             buf_append(out, node->data, node->data_len);
@@ -186,7 +186,7 @@ static int config_watch_on_change(struct conclave_config *config,
         node_print(w->options, state, NULL, "MISSING");
     }
     for (size_t i = 0; i < state->count; i++) {
-        node_print(w->options, state, &state->nodes[i], event);
+        node_print(w->options, state, state->nodes[i], event);
     }
     if (fflush(stdout) != 0) {
         waiter_end(&w->waiter, CONCLAVE_EIO);

@@ -164,7 +164,7 @@ static void participant_put(struct record *r, const struct conclave_participant 
 }
 
 static int participants_print(const struct elect_options *options,
-                              const struct conclave_participant *list, size_t count)
+                              struct conclave_participant *const *list, size_t count)
 {
     struct record r;
     record_begin(&r, options->hold.common.json);
@@ -173,7 +173,7 @@ static int participants_print(const struct elect_options *options,
     for (size_t i = 0; i < count; i++) {
         record_row_begin(&r);
         record_string(&r, "role", i == 0 ? "leader" : "waiting");
-        participant_put(&r, &list[i]);
+        participant_put(&r, list[i]);
         record_row_end(&r);
     }
     record_list_end(&r);
@@ -183,7 +183,7 @@ static int participants_print(const struct elect_options *options,
 static int elect_list(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
 {
     const struct elect_options *options = ctx;
-    struct conclave_participant *list = NULL;
+    struct conclave_participant **list = NULL;
     size_t count = 0;
     int error = conclave_election_participants(recipes, options->hold.path,
                                                hold_answer_ms(&options->hold), &list, &count);

@@ -114,12 +114,12 @@ static int member_print(bool as_json, const char *event, const struct conclave_m
 static int group_list(const struct group_call *w, struct conclave_recipes *recipes)
 {
     const struct common_options *common = &w->options->common;
-    struct conclave_member *list = NULL;
+    struct conclave_member **list = NULL;
     size_t count = 0;
     int error = conclave_group_members(recipes, w->path, common->timeout_ms, &list, &count);
     output_titles(common, count, "ID\tTOKEN\tDATA");
     for (size_t i = 0; i < count && error == 0; i++) {
-        error = member_print(common->json, NULL, &list[i]);
+        error = member_print(common->json, NULL, list[i]);
     }
     conclave_members_free(list, count);
     return error == 0 ? 0 : fail(USAGE.name, w->path, error);

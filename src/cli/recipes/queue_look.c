@@ -130,13 +130,13 @@ static int look_remove(const struct queue_cli *cli, struct conclave_queue *queue
 static int list(const struct queue_cli *cli, struct conclave_queue *queue,
                 enum conclave_queue_part part)
 {
-    struct conclave_queue_entry *list = NULL;
+    struct conclave_queue_entry **list = NULL;
     size_t count = 0;
     int error = conclave_queue_list(queue, part, (size_t)cli->number, false, answer_timeout(cli),
                                     &list, &count);
     output_titles(&cli->common, count, "NAME\tATTEMPTS\tBYTES\tHOLDER");
     for (size_t i = 0; i < count && error == 0; i++) {
-        error = entry_print(cli, &list[i]);
+        error = entry_print(cli, list[i]);
     }
     conclave_queue_entries_free(list, count);
     return error;
@@ -144,14 +144,14 @@ static int list(const struct queue_cli *cli, struct conclave_queue *queue,
 
 static int peek(const struct queue_cli *cli, struct conclave_queue *queue)
 {
-    struct conclave_queue_entry *e = NULL;
+    struct conclave_queue_entry **e = NULL;
     size_t count = 0;
     int error =
         conclave_queue_list(queue, CONCLAVE_QUEUE_ITEMS, 1, true, answer_timeout(cli), &e, &count);
     if (error == 0) {
         error = count == 0 ? CONCLAVE_EEMPTY
-                           : queue_item_print(cli, e->name, e->priority, e->attempts, e->data,
-                                              e->data_len);
+                           : queue_item_print(cli, e[0]->name, e[0]->priority, e[0]->attempts,
+                                              e[0]->data, e[0]->data_len);
     }
     conclave_queue_entries_free(e, count);
     return error;

@@ -16,7 +16,7 @@ enum { LOOK_AGAIN_MS = 100, ANSWER_TIMEOUT_MS = 5000, JOIN_TIMEOUT_MS = 10000 };
 /* The nodes below DIR. */
 struct switch_picture {
     struct conclave_elector_view *view;
-    struct conclave_member *members;
+    struct conclave_member **members;
     size_t count;
 };
 
@@ -47,14 +47,14 @@ static void picture_free(struct switch_picture *p)
 /* Whether the holder of the lock has become active with it. Hadoop's elector writes the same into both nodes. */
 static bool has_active(const struct conclave_elector_view *v)
 {
-    if (!v->has_lock || !v->has_active || v->active.clean) {
+    if (v->lock == NULL || v->active == NULL || v->active->clean) {
         return false;
     }
-    if (v->active.id[0] == '\0') {
-        return slice_equal(slice_make(v->active.data, v->active.data_len),
-                           slice_make(v->lock.data, v->lock.data_len));
+    if (v->active->id[0] == '\0') {
+        return slice_equal(slice_make(v->active->data, v->active->data_len),
+                           slice_make(v->lock->data, v->lock->data_len));
     }
-    return v->active.token.czxid == v->lock.token.czxid;
+    return v->active->token.czxid == v->lock->token.czxid;
 }
 
 /* A breadcrumb's name: its id, or what Hadoop's message calls it. */
@@ -77,11 +77,10 @@ static void crumb_print(const char *role, const struct conclave_breadcrumb *crum
                                          : "unclean");
 }
 
-static void crumb_json(struct json *j, const char *key, bool there,
-                       const struct conclave_breadcrumb *crumb)
+static void crumb_json(struct json *j, const char *key, const struct conclave_breadcrumb *crumb)
 {
     struct address a;
-    if (!there) {
+    if (crumb == NULL) {
         json_member_null(j, key);
         return;
     }
@@ -107,24 +106,24 @@ static void lower(char *text)
 
 static int list_lines(const struct switch_options *o, const struct switch_picture *p)
 {
-    output_titles(&o->hold.common, p->view->has_lock + p->view->has_active + p->count,
+    output_titles(&o->hold.common, (p->view->lock != NULL) + (p->view->active != NULL) + p->count,
                   "ROLE\tID\tTOKEN\tADDRESS\tSTATE");
     if (has_active(p->view)) {
-        crumb_print("active", &p->view->active);
+        crumb_print("active", p->view->active);
     } else {
         printf("none\n");
     }
-    if (p->view->has_lock) {
-        crumb_print("lock", &p->view->lock);
+    if (p->view->lock != NULL) {
+        crumb_print("lock", p->view->lock);
     }
-    if (p->view->has_active) {
-        crumb_print("breadcrumb", &p->view->active);
+    if (p->view->active != NULL) {
+        crumb_print("breadcrumb", p->view->active);
     }
     for (size_t i = 0; i < p->count; i++) {
         struct member_description card;
-        member_description_read(p->members[i].data, p->members[i].data_len, &card);
+        member_description_read(p->members[i]->data, p->members[i]->data_len, &card);
         lower(card.state);
-        printf("member\t%s\t%" PRId64 "\t%s:%d\t%s%s%s%s\n", p->members[i].id, card.token,
+        printf("member\t%s\t%" PRId64 "\t%s:%d\t%s%s%s%s\n", p->members[i]->id, card.token,
                card.host, card.port, card.state, card.ready ? ",ready" : "",
                card.health[0] != '\0' ? "," : "", card.health);
     }
@@ -137,22 +136,22 @@ static int switch_operate_list_json(const struct switch_options *o, const struct
     json_line_begin(&j);
     json_member_string(&j, "path", o->hold.path);
     json_member_bool(&j, "active", has_active(p->view));
-    crumb_json(&j, "lock", p->view->has_lock, &p->view->lock);
-    crumb_json(&j, "breadcrumb", p->view->has_active, &p->view->active);
+    crumb_json(&j, "lock", p->view->lock);
+    crumb_json(&j, "breadcrumb", p->view->active);
     json_key(&j, "members");
     json_array_begin(&j);
     for (size_t i = 0; i < p->count; i++) {
         struct member_description card;
-        member_description_read(p->members[i].data, p->members[i].data_len, &card);
+        member_description_read(p->members[i]->data, p->members[i]->data_len, &card);
         json_object_begin(&j);
-        json_member_string(&j, "id", p->members[i].id);
+        json_member_string(&j, "id", p->members[i]->id);
         json_member_string(&j, "state", card.state);
         json_member_bool(&j, "ready", card.ready);
         json_member_string(&j, "health", card.health);
         json_member_int(&j, "token", card.token);
         json_member_string(&j, "host", card.host);
         json_member_int(&j, "port", card.port);
-        json_member_hex(&j, "session", p->members[i].session_id);
+        json_member_hex(&j, "session", p->members[i]->session_id);
         json_object_end(&j);
     }
     json_array_end(&j);
@@ -235,8 +234,8 @@ static bool is_ready(const struct switch_picture *p, const char *id, int64_t tok
 {
     for (size_t i = 0; i < p->count; i++) {
         struct member_description card;
-        member_description_read(p->members[i].data, p->members[i].data_len, &card);
-        if (strcmp(p->members[i].id, id) == 0) {
+        member_description_read(p->members[i]->data, p->members[i]->data_len, &card);
+        if (strcmp(p->members[i]->id, id) == 0) {
             return card.ready && card.token == token;
         }
     }
@@ -249,12 +248,12 @@ static int switch_operate_look(const struct switch_options *o, struct ceding *c,
 {
     struct address space;
     const struct conclave_elector_view *v = p->view;
-    int64_t token = v->active.token.czxid;
-    c->stepped_down = c->stepped_down || !v->has_active || v->active.clean || token != c->token;
+    int64_t token = v->active->token.czxid;
+    c->stepped_down = c->stepped_down || v->active == NULL || v->active->clean || token != c->token;
     if (!has_active(v) || token == c->token) {
         return -1;
     }
-    const char *id = name_of(&v->active, &space);
+    const char *id = name_of(v->active, &space);
     if (strcmp(id, c->id) == 0) {
         fprintf(stderr, "conclave switch: %s: nobody else took over: %s is active again\n",
                 o->hold.path, id);
@@ -346,8 +345,8 @@ static int cede(struct conclave_client *client, struct conclave_recipes *recipes
         fprintf(stderr, "conclave switch: %s: nobody is active\n", o->hold.path);
         return CLI_EXIT_FAILED;
     }
-    c.token = p.view->active.token.czxid;
-    (void)snprintf(c.id, sizeof c.id, "%s", name_of(&p.view->active, &space));
+    c.token = p.view->active->token.czxid;
+    (void)snprintf(c.id, sizeof c.id, "%s", name_of(p.view->active, &space));
     picture_free(&p);
     error = request_place(recipes, o, &c, &group);
     if (error != 0) {

@@ -114,7 +114,7 @@ static void on_requests(struct conclave_group *group, const struct conclave_grou
     pthread_mutex_lock(&s->lock);
     s->asked_count = 0;
     for (size_t i = 0; i < view->count && s->asked_count < SWITCH_REQUESTS_MAX; i++) {
-        const struct conclave_member *m = &view->members[i];
+        const struct conclave_member *m = view->members[i];
         if (request_read(m->data, m->data_len, &s->asked[s->asked_count])) {
             (void)snprintf(s->asked_by[s->asked_count++], CARD_NAME_MAX, "%s", m->id);
         }

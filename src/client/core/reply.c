@@ -18,6 +18,9 @@ struct block {
     uint8_t *end;
 };
 
+/* Of one part of a multi: the struct, and the pointer to it. */
+#define RESULT_SIZE (sizeof(struct conclave_reply) + sizeof(struct conclave_reply *))
+
 /* Bytes of the array that the answer needs at most. Each item has four bytes on the wire for each string of it. */
 static size_t array_bytes(const struct client_request *r, struct slice body)
 {
@@ -25,9 +28,9 @@ static size_t array_bytes(const struct client_request *r, struct slice body)
     items = items < body.len / 4 ? items : body.len / 4;
     switch (r->type) {
     case CONCLAVE_OP_MULTI:
-        return r->parts_count * sizeof(struct conclave_reply);
+        return r->parts_count * RESULT_SIZE;
     case CONCLAVE_OP_MULTI_READ: /* and the names of all its parts */
-        return r->parts_count * sizeof(struct conclave_reply) + body.len / 4 * sizeof(char *);
+        return r->parts_count * RESULT_SIZE + body.len / 4 * sizeof(char *);
     case CONCLAVE_OP_GET_CHILDREN:
     case CONCLAVE_OP_GET_EPHEMERALS:
         return items * sizeof(char *);
@@ -179,14 +182,14 @@ static int decode_part(struct wire_reader *rd, const struct wire_multi_header *h
 }
 
 /* The error of a failed multi is that of the failed part, not of the parts that were skipped. */
-static int multi_error(const struct conclave_reply *results, size_t count)
+static int multi_error(const struct conclave_reply *const *results, size_t count)
 {
     int error = 0;
     for (size_t i = 0; i < count; i++) {
-        if (results[i].error != 0 && results[i].error != CONCLAVE_RUNTIME_INCONSISTENCY) {
-            return results[i].error;
+        if (results[i]->error != 0 && results[i]->error != CONCLAVE_RUNTIME_INCONSISTENCY) {
+            return results[i]->error;
         }
-        error = error != 0 ? error : results[i].error;
+        error = error != 0 ? error : results[i]->error;
     }
     return error;
 }
@@ -194,9 +197,10 @@ static int multi_error(const struct conclave_reply *results, size_t count)
 static int decode_multi(struct client_request *r, struct wire_reader *rd, struct block *blk,
                         struct slice chroot)
 {
-    struct conclave_reply *results = (struct conclave_reply *)(void *)blk->array;
-    memset(results, 0, r->parts_count * sizeof *results);
-    blk->array += r->parts_count * sizeof *results; /* names follow */
+    const struct conclave_reply **results = (const struct conclave_reply **)(void *)blk->array;
+    struct conclave_reply *parts = (struct conclave_reply *)(void *)(results + r->parts_count);
+    memset(parts, 0, r->parts_count * sizeof *parts);
+    blk->array += r->parts_count * RESULT_SIZE; /* names follow */
     uint32_t count = 0;
     for (;; count++) {
         struct wire_multi_header header;
@@ -209,10 +213,11 @@ static int decode_multi(struct client_request *r, struct wire_reader *rd, struct
         bool fits = r->type == CONCLAVE_OP_MULTI_READ || header.type == WIRE_ERROR ||
                     (header.type != WIRE_GET_DATA && header.type != WIRE_GET_CHILDREN);
         if (count == r->parts_count || !fits ||
-            decode_part(rd, &header, blk, chroot, &results[count]) != 0) {
+            decode_part(rd, &header, blk, chroot, &parts[count]) != 0) {
             return CONCLAVE_EPROTO;
         }
-        results[count].zxid = r->reply.zxid;
+        parts[count].zxid = r->reply.zxid;
+        results[count] = &parts[count];
     }
     if (count != r->parts_count) {
         return CONCLAVE_EPROTO;

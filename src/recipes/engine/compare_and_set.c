@@ -168,8 +168,8 @@ static void cas_ensure(struct cas *c, const char *path)
 
 static void on_refused(struct cas *c, const struct conclave_reply *reply)
 {
-    int node = reply->results[0].error;
-    int marker = reply->results[1].error;
+    int node = reply->results[0]->error;
+    int marker = reply->results[1]->error;
     if (node == CONCLAVE_NO_NODE && c->expected == CAS_ABSENT && c->parent != NULL) {
         cas_ensure(c, c->parent);
     } else if (node != 0 && node != CONCLAVE_RUNTIME_INCONSISTENCY) {
@@ -190,8 +190,8 @@ static void on_sent(struct step *step, const struct conclave_reply *reply)
     struct cas *c = CONTAINER_OF(step, struct cas, step);
     if (reply->error == 0) {
         struct cas_result result = {c->expected == CAS_ABSENT ? 0 : c->expected + 1, reply->zxid};
-        if (c->expected != CAS_ABSENT && reply->results_count > 0 && reply->results[0].has_stat) {
-            result.version = reply->results[0].stat.version;
+        if (c->expected != CAS_ABSENT && reply->results_count > 0 && reply->results[0]->has_stat) {
+            result.version = reply->results[0]->stat.version;
         }
         c->marked = true;
         sweep(c);

@@ -58,7 +58,7 @@ static int fenced_answer(int error, struct conclave_reply *reply, size_t checks,
 {
     if (reply != NULL && reply->results_count >= checks) {
         for (size_t i = 0; i < checks; i++) {
-            int failed = reply->results[i].error;
+            int failed = reply->results[i]->error;
             error = failed == CONCLAVE_NO_NODE || failed == CONCLAVE_BAD_VERSION ? CONCLAVE_EFENCED
                                                                                  : error;
         }

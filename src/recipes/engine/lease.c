@@ -93,7 +93,7 @@ static bool beat_failed(struct beat *beat, const struct conclave_reply *reply)
 {
     bool found = false;
     for (size_t i = 0; i < reply->results_count && i < beat->count; i++) {
-        int error = reply->results[i].error;
+        int error = reply->results[i]->error;
         if (error != 0 && error != CONCLAVE_RUNTIME_INCONSISTENCY) {
             found = true;
             if (beat->holders[i] != NULL) {

@@ -74,6 +74,32 @@ char **texts_copy(const char *const *texts, size_t count)
     return copy;
 }
 
+void *struct_list(size_t count, size_t size, size_t texts, char **ret_texts)
+{
+    void **list = calloc(1, (count + 1) * (sizeof *list + size) + texts);
+    if (list == NULL) {
+        return NULL;
+    }
+    char *at = (char *)(list + count + 1);
+    assert(size % sizeof *list == 0); /* what follows is aligned */
+    for (size_t i = 0; i < count; i++, at += size) {
+        list[i] = at;
+    }
+    if (ret_texts != NULL) {
+        *ret_texts = at;
+    }
+    return list;
+}
+
+void *struct_list_copy(const void *structs, size_t count, size_t size)
+{
+    void **list = struct_list(count, size, 0, NULL);
+    if (list != NULL && count > 0) {
+        memcpy(list[0], structs, count * size);
+    }
+    return list;
+}
+
 char *bytes_copy(const void *data, size_t len)
 {
     char *at = malloc(len + 1);

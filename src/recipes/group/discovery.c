@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "client/core/path.h"
 #include "client/core/sized.h"
+#include "recipes/engine/option_copies.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -25,9 +26,9 @@ struct conclave_discovery {
     void *ctx;
     int64_t down_ms;
     int down_errors;
-    int64_t sticky;                 /* czxid of the one that was chosen last to stay with */
-    bool known;                     /* the list is of the ensemble */
-    struct conclave_instance *list; /* one block; replaced as a whole */
+    int64_t sticky;                  /* czxid of the one that was chosen last to stay with */
+    bool known;                      /* the list is of the ensemble */
+    struct conclave_instance **list; /* one block; replaced as a whole */
     size_t count;
     size_t turn; /* of round robin */
     struct down down[DOWN_MAX];
@@ -39,13 +40,19 @@ static struct conclave_discovery *discovery_of(struct host *host)
     return CONTAINER_OF(host, struct conclave_discovery, nodes.host);
 }
 
+/* C converts such pointers only with a cast. */
+static const struct conclave_instance *const *instances_const(struct conclave_instance **list)
+{
+    return (const struct conclave_instance *const *)list;
+}
+
 /* --- telling --------------------------------------------------------------------------- */
 
 /* The instances of a view, in one block. Nodes that are no instance are left out. */
-static int instances_of(const struct mirror_view *view, struct conclave_instance **ret,
+static int instances_of(const struct mirror_view *view, struct conclave_instance ***ret,
                         size_t *ret_count)
 {
-    struct conclave_instance *list = calloc(view->count + 1, sizeof *list);
+    struct conclave_instance **list = struct_list(view->count, sizeof **list, 0, NULL);
     char **blocks = calloc(view->count + 1, sizeof *blocks);
     size_t n = 0;
     int error = list == NULL || blocks == NULL ? CONCLAVE_ENOMEM : 0;
@@ -54,15 +61,15 @@ static int instances_of(const struct mirror_view *view, struct conclave_instance
         if (item->path[0] == '\0') {
             continue; /* the service's own node */
         }
-        error = instance_read(item->node.data, item->node.data_len, &list[n], &blocks[n]);
+        error = instance_read(item->node.data, item->node.data_len, list[n], &blocks[n]);
         if (error == 0) {
-            list[n++].token.czxid = item->stat.czxid;
+            list[n++]->token.czxid = item->stat.czxid;
         } else if (error == CONCLAVE_ECORRUPT) {
             error = 0;
         }
     }
     if (error == 0) {
-        *ret = instances_copy(list, n);
+        *ret = instances_copy(instances_const(list), n);
         *ret_count = n;
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
     }
@@ -78,7 +85,7 @@ static bool discovery_run_due(struct host *host)
 {
     struct conclave_discovery *d = discovery_of(host);
     struct conclave_client *client = host->handle.rt->client;
-    struct conclave_instance *list = NULL;
+    struct conclave_instance **list = NULL;
     struct mirror_view view;
     size_t count = 0;
     bool stale;
@@ -87,7 +94,8 @@ static bool discovery_run_due(struct host *host)
     }
     int error = instances_of(&view, &list, &count);
     mirror_view_clear(&view);
-    struct conclave_instance *copy = error == 0 ? instances_copy(list, count) : NULL;
+    struct conclave_instance **copy =
+        error == 0 ? instances_copy(instances_const(list), count) : NULL;
     if (copy == NULL) {
         free(list);
         node_handle_look_later(&d->nodes);
@@ -100,7 +108,7 @@ static bool discovery_run_due(struct host *host)
     client_notify(client);
     if (d->callbacks.on_change != NULL) {
         client_unlock(client);
-        d->callbacks.on_change(d, list, count, stale, d->ctx);
+        d->callbacks.on_change(d, instances_const(list), count, stale, d->ctx);
         client_lock(client);
     }
     free(list);
@@ -204,8 +212,8 @@ static int eligible(struct conclave_discovery *d, const struct conclave_instance
     }
     for (int down_too = 0; down_too < 2 && n == 0; down_too++) {
         for (size_t i = 0; i < d->count; i++) {
-            if (d->list[i].enabled && (down_too == 1 || !is_down(d, &d->list[i]))) {
-                list[n++] = &d->list[i];
+            if (d->list[i]->enabled && (down_too == 1 || !is_down(d, d->list[i]))) {
+                list[n++] = d->list[i];
             }
         }
     }
@@ -249,7 +257,7 @@ int conclave_discovery_pick(struct conclave_discovery *d, enum conclave_pick how
     client_lock(client);
     error = eligible(d, &list, &count);
     if (error == 0) {
-        *ret = instances_copy(list[choose(d, how, list, count)], 1);
+        *ret = instance_copy(list[choose(d, how, list, count)]);
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
         free(list);
     }
@@ -262,7 +270,7 @@ int conclave_discovery_choose(struct conclave_discovery *d, conclave_choose_fn f
 {
     struct conclave_client *client = d->nodes.host.handle.rt->client;
     const struct conclave_instance **list;
-    struct conclave_instance *copy = NULL;
+    struct conclave_instance **copy = NULL;
     size_t count = 0;
     int error = client_check(client);
     if (error != 0) {
@@ -271,16 +279,13 @@ int conclave_discovery_choose(struct conclave_discovery *d, conclave_choose_fn f
     client_lock(client);
     error = eligible(d, &list, &count);
     if (error == 0) { /* a copy, as the discovery replaces its own while `fn` runs */
-        copy = instances_copy_of(list, count);
+        copy = instances_copy(list, count);
         error = copy == NULL ? CONCLAVE_ENOMEM : 0;
     }
     client_unlock(client);
     if (error == 0) {
-        for (size_t i = 0; i < count; i++) {
-            list[i] = &copy[i];
-        }
-        size_t place = fn(list, count, ctx);
-        *ret = place < count ? instances_copy(list[place], 1) : NULL;
+        size_t place = fn(instances_const(copy), count, ctx);
+        *ret = place < count ? instance_copy(copy[place]) : NULL;
         error = *ret != NULL ? 0 : place < count ? CONCLAVE_ENOMEM : CONCLAVE_EEMPTY;
     }
     if (count > 0) {
@@ -298,11 +303,11 @@ void conclave_discovery_note_error(struct conclave_discovery *d, const char *id)
     }
     client_lock(client);
     for (size_t i = 0; i < d->count; i++) {
-        if (strcmp(d->list[i].id, id) == 0) {
-            struct down *down = down_of(d, &d->list[i]);
+        if (strcmp(d->list[i]->id, id) == 0) {
+            struct down *down = down_of(d, d->list[i]);
             if (down == NULL) {
                 down = &d->down[d->down_next++ % DOWN_MAX];
-                *down = (struct down){.czxid = d->list[i].token.czxid};
+                *down = (struct down){.czxid = d->list[i]->token.czxid};
             }
             down->errors += down->errors < d->down_errors ? 1 : 0;
             down->until_ns = client_now_ns(client) + d->down_ms * 1000000;
@@ -317,7 +322,7 @@ static bool discovery_is_known(void *ctx)
 }
 
 int conclave_discovery_instances(struct conclave_discovery *d, int64_t timeout_ms,
-                                 struct conclave_instance **ret, size_t *ret_count)
+                                 struct conclave_instance ***ret, size_t *ret_count)
 {
     struct conclave_recipes *rt = d->nodes.host.handle.rt;
     int error = recipes_may_block(rt);
@@ -327,7 +332,7 @@ int conclave_discovery_instances(struct conclave_discovery *d, int64_t timeout_m
     client_lock(rt->client);
     error = host_wait(&d->nodes.host, discovery_is_known, d, timeout_ms);
     if (error == 0) {
-        *ret = instances_copy(d->list, d->count);
+        *ret = instances_copy(instances_const(d->list), d->count);
         *ret_count = d->count;
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
     }

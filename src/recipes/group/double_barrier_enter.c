@@ -294,7 +294,7 @@ static void open_it(struct db_call *c)
 static void on_withdrawn(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);
-    if (reply->results_count > 0 && reply->results[0].error == CONCLAVE_NODE_EXISTS) {
+    if (reply->results_count > 0 && reply->results[0]->error == CONCLAVE_NODE_EXISTS) {
         db_enter_end(call, 0); /* it opened first, with us */
     } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         withdrawn(c);

@@ -104,7 +104,7 @@ static void on_last(struct call *call, const struct conclave_reply *reply)
     if (reply->error == 0) {
         c->removed = true;
         left(c);
-    } else if (reply->results_count == 2 && reply->results[1].error == CONCLAVE_NO_NODE) {
+    } else if (reply->results_count == 2 && reply->results[1]->error == CONCLAVE_NO_NODE) {
         db_to(c, LEAVE_REMOVE); /* ready was removed by somebody */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         db_to(c, LEAVE_LIST);

@@ -43,9 +43,9 @@ const char *conclave_membership_name(enum conclave_membership membership)
 /* --- telling ------------------------------------------------------------------------ */
 
 int members_of_view(const struct mirror_view *view, const char *self, int64_t self_czxid,
-                    struct conclave_member **ret, size_t *ret_count)
+                    struct conclave_member ***ret, size_t *ret_count)
 {
-    struct conclave_member *list = calloc(view->count + 1, sizeof *list);
+    struct conclave_member **list = struct_list(view->count, sizeof **list, 0, NULL);
     size_t n = 0;
     if (list == NULL) {
         return CONCLAVE_ENOMEM;
@@ -55,7 +55,7 @@ int members_of_view(const struct mirror_view *view, const char *self, int64_t se
         if (item->path[0] == '\0') {
             continue; /* the group's own node */
         }
-        struct conclave_member *member = &list[n++];
+        struct conclave_member *member = list[n++];
         member->id = item->path;
         member->data = member_payload(item->node.data, item->node.data_len, &member->data_len);
         member->session_id = item->stat.ephemeral_owner;
@@ -70,9 +70,9 @@ int members_of_view(const struct mirror_view *view, const char *self, int64_t se
 }
 
 struct news {
-    struct conclave_member *before;
+    struct conclave_member **before;
     size_t before_count;
-    struct conclave_member *now;
+    struct conclave_member **now;
     size_t now_count;
 };
 
@@ -81,8 +81,8 @@ static bool next_pair(const struct news *news, size_t *b, size_t *n,
                       const struct conclave_member **ret_before,
                       const struct conclave_member **ret_now)
 {
-    const struct conclave_member *before = *b < news->before_count ? &news->before[*b] : NULL;
-    const struct conclave_member *now = *n < news->now_count ? &news->now[*n] : NULL;
+    const struct conclave_member *before = *b < news->before_count ? news->before[*b] : NULL;
+    const struct conclave_member *now = *n < news->now_count ? news->now[*n] : NULL;
     if (before == NULL && now == NULL) {
         return false;
     }
@@ -119,7 +119,12 @@ static void tell_news(struct conclave_group *g, const struct news *news,
         tell_changes(g, news, CONCLAVE_GROUP_UPDATED);
     }
     if (g->callbacks.on_view != NULL) {
-        struct conclave_group_view public = {news->now, news->now_count, view->zxid, stale};
+        struct conclave_group_view public = {
+            .members = (const struct conclave_member *const *)news->now,
+            .count = news->now_count,
+            .zxid = view->zxid,
+            .stale = stale,
+        };
         g->callbacks.on_view(g, &public, g->ctx);
     }
 }

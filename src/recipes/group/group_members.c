@@ -5,15 +5,14 @@
 #include "recipes/engine/option_copies.h"
 #include "recipes/group/node_handle.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The list in one block with its texts, so that it outlives the view. */
-static int members_copy(const struct mirror_view *view, struct conclave_member **ret,
+static int members_copy(const struct mirror_view *view, struct conclave_member ***ret,
                         size_t *ret_count)
 {
-    struct conclave_member *list;
+    struct conclave_member **list;
     size_t count;
     size_t bytes = 0;
     int error = members_of_view(view, NULL, 0, &list, &count);
@@ -21,19 +20,19 @@ static int members_copy(const struct mirror_view *view, struct conclave_member *
         return error;
     }
     for (size_t i = 0; i < count; i++) {
-        bytes += strlen(list[i].id) + 1 + list[i].data_len + 1;
+        bytes += strlen(list[i]->id) + 1 + list[i]->data_len + 1;
     }
-    struct conclave_member *copy = realloc(list, (count + 1) * sizeof *list + bytes);
+    char *at;
+    struct conclave_member **copy = struct_list(count, sizeof **copy, bytes, &at);
+    for (size_t i = 0; copy != NULL && i < count; i++) {
+        *copy[i] = *list[i];
+        copy[i]->id = block_add(&at, list[i]->id, strlen(list[i]->id));
+        copy[i]->data = block_add(&at, list[i]->data, list[i]->data_len);
+    }
+    free(list);
     if (copy == NULL) {
-        free(list);
         return CONCLAVE_ENOMEM;
     }
-    char *at = (char *)(copy + count + 1);
-    for (size_t i = 0; i < count; i++) {
-        copy[i].id = block_add(&at, copy[i].id, strlen(copy[i].id));
-        copy[i].data = block_add(&at, copy[i].data, copy[i].data_len);
-    }
-    assert(at == (char *)(copy + count + 1) + bytes);
     *ret = copy;
     *ret_count = count;
     return 0;
@@ -45,7 +44,7 @@ static bool group_is_seen(void *ctx)
 }
 
 int conclave_group_members(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
-                           struct conclave_member **ret, size_t *ret_count)
+                           struct conclave_member ***ret, size_t *ret_count)
 {
     struct node_handle *n;
     int error = recipes_may_block(rt);
@@ -68,7 +67,7 @@ int conclave_group_members(struct conclave_recipes *rt, const char *path, int64_
     return error;
 }
 
-void conclave_members_free(struct conclave_member *list, size_t count)
+void conclave_members_free(struct conclave_member **list, size_t count)
 {
     free(list);
 }

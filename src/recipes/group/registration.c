@@ -132,7 +132,7 @@ static int registration_copy_options(struct conclave_registration *r,
         .type = types[o->type],
         .enabled = !o->disabled,
     };
-    r->instance = instances_copy(&instance, 1);
+    r->instance = instance_copy(&instance);
     char *text = instance_write(&instance, &len);
     int error = node_handle_keep(&r->nodes, path_join(o->path, o->name), instance.id, o->acl,
                                  o->acl_count, text, len);

@@ -1,6 +1,7 @@
 #include "recipes/group/service_instance.h"
 
 #include "base/json.h"
+#include "recipes/engine/option_copies.h"
 #include "recipes/group/uri_spec.h"
 
 #include <stdlib.h>
@@ -59,52 +60,62 @@ static void texts_of(struct conclave_instance *i, const char **texts[TEXTS])
     texts[5] = &i->uri_spec;
 }
 
-struct conclave_instance *instances_copy_of(const struct conclave_instance *const *list,
-                                            size_t count)
+static size_t texts_size(const struct conclave_instance *instance)
 {
     const char **texts[TEXTS];
+    struct conclave_instance one = *instance;
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct conclave_instance one = *list[i];
-        texts_of(&one, texts);
-        for (size_t t = 0; t < TEXTS; t++) {
-            bytes += *texts[t] == NULL ? 0 : strlen(*texts[t]) + 1;
-        }
+    texts_of(&one, texts);
+    for (size_t t = 0; t < TEXTS; t++) {
+        bytes += *texts[t] == NULL ? 0 : strlen(*texts[t]) + 1;
     }
-    struct conclave_instance *copy = malloc((count + 1) * sizeof *copy + bytes);
-    if (copy == NULL) {
-        return NULL;
-    }
-    char *at = (char *)(copy + count + 1);
-    for (size_t i = 0; i < count; i++) {
-        copy[i] = *list[i];
-        texts_of(&copy[i], texts);
-        for (size_t t = 0; t < TEXTS; t++) {
-            if (*texts[t] != NULL) {
-                size_t size = strlen(*texts[t]) + 1;
-                *texts[t] = memcpy(at, *texts[t], size);
-                at += size;
-            }
-        }
-    }
-    return copy;
+    return bytes;
 }
 
-struct conclave_instance *instances_copy(const struct conclave_instance *list, size_t count)
+/* The texts go to *at, which moves on. */
+static void instance_copy_to(struct conclave_instance *copy,
+                             const struct conclave_instance *instance, char **at)
 {
-    const struct conclave_instance **all = malloc((count + 1) * sizeof *all);
-    if (all == NULL) {
-        return NULL;
+    const char **texts[TEXTS];
+    *copy = *instance;
+    texts_of(copy, texts);
+    for (size_t t = 0; t < TEXTS; t++) {
+        if (*texts[t] != NULL) {
+            *texts[t] = block_add(at, *texts[t], strlen(*texts[t]));
+        }
     }
-    for (size_t i = 0; i < count; i++) {
-        all[i] = &list[i];
+}
+
+struct conclave_instance *instance_copy(const struct conclave_instance *instance)
+{
+    struct conclave_instance *copy = malloc(sizeof *copy + texts_size(instance));
+    if (copy != NULL) {
+        char *at = (char *)(copy + 1);
+        instance_copy_to(copy, instance, &at);
     }
-    struct conclave_instance *copy = instances_copy_of(all, count);
-    free(all);
     return copy;
 }
 
-void conclave_instances_free(struct conclave_instance *list, size_t count)
+struct conclave_instance **instances_copy(const struct conclave_instance *const *list, size_t count)
+{
+    size_t bytes = 0;
+    char *at;
+    for (size_t i = 0; i < count; i++) {
+        bytes += texts_size(list[i]);
+    }
+    struct conclave_instance **copy = struct_list(count, sizeof **copy, bytes, &at);
+    for (size_t i = 0; copy != NULL && i < count; i++) {
+        instance_copy_to(copy[i], list[i], &at);
+    }
+    return copy;
+}
+
+void conclave_instance_free(struct conclave_instance *instance)
+{
+    free(instance);
+}
+
+void conclave_instances_free(struct conclave_instance **list, size_t count)
 {
     free(list);
 }

@@ -13,10 +13,9 @@ char *instance_write(const struct conclave_instance *instance, size_t *ret_len);
 int instance_read(const void *json, size_t len, struct conclave_instance *ret,
                   char **ret_block) CONCLAVE_MUST_USE;
 
-/* Copies instances, strings included, in one block to be freed with free; NULL without memory. Of pointers
- * to them, too. */
-struct conclave_instance *instances_copy(const struct conclave_instance *list, size_t count);
-struct conclave_instance *instances_copy_of(const struct conclave_instance *const *list,
-                                            size_t count);
+/* Copies, texts included, each in one block to be freed with free; NULL without memory. */
+struct conclave_instance *instance_copy(const struct conclave_instance *instance);
+struct conclave_instance **instances_copy(const struct conclave_instance *const *list,
+                                          size_t count);
 
 #endif

@@ -123,7 +123,7 @@ int instance_read(const void *json, size_t len, struct conclave_instance *ret, c
         found.registered_ms = json_integer_value(json_object_get(object, "registrationTimeUTC"));
         const json_t *enabled = json_object_get(object, "enabled"); /* not in Curator before 3.0 */
         found.enabled = enabled == NULL || !json_is_false(enabled);
-        struct conclave_instance *copy = error == 0 ? instances_copy(&found, 1) : NULL;
+        struct conclave_instance *copy = error == 0 ? instance_copy(&found) : NULL;
         error = copy == NULL ? CONCLAVE_ENOMEM : 0;
         if (copy != NULL) {
             *ret = *copy;

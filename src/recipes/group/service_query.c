@@ -53,7 +53,7 @@ static int instance_of(const struct conclave_reply *reply, struct conclave_insta
     int error = instance_read(reply->data, reply->data_len, &found, &block);
     if (error == 0) {
         found.token.czxid = reply->stat.czxid;
-        *ret = instances_copy(&found, 1);
+        *ret = instance_copy(&found);
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
         free(block);
     }

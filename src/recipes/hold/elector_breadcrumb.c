@@ -140,7 +140,7 @@ static void elector_on_marked(struct step *step, const struct conclave_reply *re
     struct conclave_elector *e = elector_of(contender_of_step(step));
     bool done = reply->error == 0 && reply->results_count >= 2;
     if (done && contender_is_current(&e->c, step)) {
-        e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
+        e->crumb_version = e->crumb_exists ? reply->results[1]->stat.version : 0;
         e->marked = true;
     }
     if (!elector_still(e, ELECTOR_MARKING)) {
@@ -150,7 +150,7 @@ static void elector_on_marked(struct step *step, const struct conclave_reply *re
     if (done) {
         contender_enter(&e->c, CONTENDER_PROVING);
     } else {
-        bool lock_gone = reply->results_count > 0 && reply->results[0].error == CONCLAVE_NO_NODE;
+        bool lock_gone = reply->results_count > 0 && reply->results[0]->error == CONCLAVE_NO_NODE;
         bool raced = reply->error == CONCLAVE_BAD_VERSION || reply->error == CONCLAVE_NO_NODE ||
                      reply->error == CONCLAVE_NODE_EXISTS;
         if (lock_gone) {

@@ -16,6 +16,8 @@
 
 struct elector_view {
     struct conclave_elector_view public; /* first */
+    struct conclave_breadcrumb lock;
+    struct conclave_breadcrumb active;
     char *lock_text;
     char *active_text;
 };
@@ -92,10 +94,10 @@ static int view_read_lock(struct elector_question *q, struct elector_view *v)
     }
     free(name);
     if (error == 0) {
-        breadcrumb_read(v->lock_text, len, &v->public.lock);
-        v->public.lock.token.czxid = stat.czxid;
+        breadcrumb_read(v->lock_text, len, &v->lock);
+        v->lock.token.czxid = stat.czxid;
         v->public.lock_session = stat.ephemeral_owner;
-        v->public.has_lock = true;
+        v->public.lock = &v->lock;
     }
     return error == CONCLAVE_NO_NODE ? 0 : error; /* no member has it */
 }
@@ -120,8 +122,8 @@ static int view_read_crumb(struct elector_question *q, char **ret_text,
 static int view_read_active(struct elector_question *q, struct elector_view *v)
 {
     int32_t version;
-    int error = view_read_crumb(q, &v->active_text, &v->public.active, &version);
-    v->public.has_active = error == 0;
+    int error = view_read_crumb(q, &v->active_text, &v->active, &version);
+    v->public.active = error == 0 ? &v->active : NULL;
     return error == CONCLAVE_NO_NODE ? 0 : error; /* no member was active */
 }
 

@@ -2,6 +2,7 @@
 #include "recipes/hold/contender_list.h"
 
 #include "recipes/engine/blocking_requests.h"
+#include "recipes/engine/option_copies.h"
 #include "recipes/engine/recipe_runtime.h"
 
 #include <conclave/lock.h>
@@ -12,22 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The list of items that begin with their node, the block that holds all their texts. NULL is allowed. */
-static void nodes_free(void *list, size_t count, size_t size)
+/* A node is the block that holds all texts of its contender. */
+static void found_free(struct listed_contender *found, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free((void *)(uintptr_t)found[i].participant.node);
+    }
+    free(found);
+}
+
+/* A public list, whose structs begin with their node. NULL is allowed. */
+static void list_free(void *list, size_t count)
 {
     for (size_t i = 0; i < count && list != NULL; i++) {
-        free(*(void **)((char *)list + i * size));
+        free(**(void ***)((void **)list + i));
     }
     free(list);
 }
 
 static_assert(offsetof(struct conclave_participant, node) == 0 &&
-                  offsetof(struct conclave_contender, node) == 0 &&
-                  offsetof(struct listed_contender, participant) == 0,
-              "nodes_free");
+                  offsetof(struct conclave_contender, node) == 0,
+              "list_free");
 
 int conclave_election_participants(struct conclave_recipes *rt, const char *path,
-                                   int64_t timeout_ms, struct conclave_participant **ret,
+                                   int64_t timeout_ms, struct conclave_participant ***ret,
                                    size_t *ret_count)
 {
     struct listed_contender *found;
@@ -36,13 +45,13 @@ int conclave_election_participants(struct conclave_recipes *rt, const char *path
     if (error != 0) {
         return error;
     }
-    struct conclave_participant *list = calloc(count + 1, sizeof *list);
+    struct conclave_participant **list = struct_list(count, sizeof **list, 0, NULL);
     if (list == NULL) {
-        nodes_free(found, count, sizeof *found);
+        found_free(found, count);
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        list[i] = found[i].participant;
+        *list[i] = found[i].participant;
     }
     free(found);
     *ret = list;
@@ -50,33 +59,36 @@ int conclave_election_participants(struct conclave_recipes *rt, const char *path
     return 0;
 }
 
-void conclave_participants_free(struct conclave_participant *list, size_t count)
+void conclave_participants_free(struct conclave_participant **list, size_t count)
 {
-    nodes_free(list, count, sizeof *list);
+    list_free(list, count);
 }
 
 int conclave_election_find_leader(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
                                   struct conclave_participant **ret)
 {
-    struct conclave_participant *list;
+    struct conclave_participant **list;
     size_t count;
     int error = conclave_election_participants(rt, path, timeout_ms, &list, &count);
-    if (error == 0 && count == 0) {
-        error = CONCLAVE_NO_NODE;
-        conclave_participants_free(list, count);
+    if (error != 0) {
+        return error;
     }
-    if (error == 0) {
-        for (size_t i = 1; i < count; i++) {
-            free((void *)(uintptr_t)list[i].node); /* the block with the texts, as in nodes_free */
-        }
-        *ret = list;
+    struct conclave_participant *leader = count == 0 ? NULL : malloc(sizeof *leader);
+    if (leader != NULL) {
+        *leader = *list[0];
+        list[0]->node = NULL; /* its texts stay */
+        *ret = leader;
     }
-    return error;
+    conclave_participants_free(list, count);
+    return leader != NULL ? 0 : count == 0 ? CONCLAVE_NO_NODE : CONCLAVE_ENOMEM;
 }
 
 void conclave_participant_free(struct conclave_participant *participant)
 {
-    conclave_participants_free(participant, 1);
+    if (participant != NULL) {
+        free((void *)(uintptr_t)participant->node);
+        free(participant);
+    }
 }
 
 /* --- locks and semaphores ---------------------------------------------------------- */
@@ -96,7 +108,7 @@ static enum conclave_lock_kind kind_of(enum name_kind kind)
 /* A contender's data is its id; who had another's place in the queue says so behind it. permits 0: a
  * lock, whose readers hold it together unless somebody else stands before them. */
 static int contenders_list(struct conclave_recipes *rt, const char *path, int32_t permits,
-                           int64_t timeout_ms, struct conclave_contender **ret, size_t *ret_count)
+                           int64_t timeout_ms, struct conclave_contender ***ret, size_t *ret_count)
 {
     struct listed_contender *found;
     size_t count;
@@ -106,16 +118,16 @@ static int contenders_list(struct conclave_recipes *rt, const char *path, int32_
     if (error != 0) {
         return error;
     }
-    struct conclave_contender *list = calloc(count + 1, sizeof *list);
+    struct conclave_contender **list = struct_list(count, sizeof **list, 0, NULL);
     if (list == NULL) {
-        nodes_free(found, count, sizeof *found);
+        found_free(found, count);
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
         const struct conclave_participant *p = &found[i].participant;
         bool reads = found[i].kind == NAME_READ;
         taken += found[i].weight;
-        list[i] = (struct conclave_contender){
+        *list[i] = (struct conclave_contender){
             .node = p->node,
             .id = p->id,
             .kind = kind_of(found[i].kind),
@@ -133,7 +145,7 @@ static int contenders_list(struct conclave_recipes *rt, const char *path, int32_
 }
 
 int conclave_lock_contenders(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
-                             struct conclave_contender **ret, size_t *ret_count)
+                             struct conclave_contender ***ret, size_t *ret_count)
 {
     return contenders_list(rt, path, 0, timeout_ms, ret, ret_count);
 }
@@ -156,7 +168,7 @@ static bool permits_read(const struct conclave_reply *reply, int32_t *ret)
 }
 
 int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
-                                  struct conclave_contender **ret, size_t *ret_count,
+                                  struct conclave_contender ***ret, size_t *ret_count,
                                   int32_t *ret_permits)
 {
     struct conclave_reply *reply = NULL;
@@ -180,7 +192,7 @@ int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path,
     return error;
 }
 
-void conclave_contenders_free(struct conclave_contender *list, size_t count)
+void conclave_contenders_free(struct conclave_contender **list, size_t count)
 {
-    nodes_free(list, count, sizeof *list);
+    list_free(list, count);
 }

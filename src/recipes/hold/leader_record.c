@@ -141,8 +141,8 @@ static size_t record_failed_part(const struct conclave_reply *reply)
 {
     size_t i = 0;
     while (i < reply->results_count &&
-           (reply->results[i].error == 0 ||
-            reply->results[i].error == CONCLAVE_RUNTIME_INCONSISTENCY)) {
+           (reply->results[i]->error == 0 ||
+            reply->results[i]->error == CONCLAVE_RUNTIME_INCONSISTENCY)) {
         i++;
     }
     return i;
@@ -264,7 +264,7 @@ static void record_on_marked(struct step *step, const struct conclave_reply *rep
     } else if (reply->error == 0) {
         election_take_over(e, TAKEOVER_DONE);
         e->marked = true;
-        e->last_version = reply->results[1].stat.version;
+        e->last_version = reply->results[1]->stat.version;
     } else if (record_failed_part(reply) == 0 && reply->error == CONCLAVE_NO_NODE) {
         contender_node_gone(&e->c, CONCLAVE_ELOST);
     } else if (reply->error == CONCLAVE_NO_NODE) {
@@ -436,7 +436,7 @@ static void record_on_ack(struct step *step, const struct conclave_reply *reply)
     if (e->c.node_session != client_session_id(election_rt(e)->client)) {
         record_not_acknowledged(e); /* went with its session */
     } else if (reply->error == 0) {
-        record_acknowledged(e, reply->results[stolen ? 3 : 2].stat.version);
+        record_acknowledged(e, reply->results[stolen ? 3 : 2]->stat.version);
     } else if (error_is_unknown(reply->error)) {
         contender_trouble(&e->c, reply->error);
     } else {
@@ -584,7 +584,7 @@ static void record_on_node_deleted(struct conclave_election *e, const struct con
         record_left(e);
         return;
     }
-    e->last_version = reply->results[1].stat.version;
+    e->last_version = reply->results[1]->stat.version;
     e->tidy = TIDY_LIST;
     e->acked = false;
     contender_node_gone(&e->c, CONCLAVE_ECANCELED);

@@ -215,9 +215,9 @@ static void pool_make_folder(struct lease_pool *pool)
 
 static bool pool_keep(struct lease_pool *pool, const struct conclave_reply *reply)
 {
-    bool memory = reply->results_count == (size_t)pool->take + 1 && reply->results[1].has_stat;
+    bool memory = reply->results_count == (size_t)pool->take + 1 && reply->results[1]->has_stat;
     for (size_t i = 1; i < reply->results_count && memory; i++) {
-        memory = pool_add_node(pool, reply->results[i].path);
+        memory = pool_add_node(pool, reply->results[i]->path);
     }
     return memory;
 }
@@ -225,9 +225,9 @@ static bool pool_keep(struct lease_pool *pool, const struct conclave_reply *repl
 static void pool_on_created(struct step *step, const struct conclave_reply *reply)
 {
     struct lease_pool *pool = pool_of_step(step);
-    bool gate_gone = reply->results_count > 0 && reply->results[0].error == CONCLAVE_NO_NODE;
+    bool gate_gone = reply->results_count > 0 && reply->results[0]->error == CONCLAVE_NO_NODE;
     if (reply->error == 0 && pool_keep(pool, reply)) {
-        pool_accept(pool, &reply->results[1].stat);
+        pool_accept(pool, &reply->results[1]->stat);
     } else if (reply->error == 0 || error_is_unknown(reply->error)) {
         pool_failed(pool, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error, POOL_FIND);
     } else if (gate_gone) {

@@ -93,8 +93,8 @@ static void lock_on_down(struct step *step, const struct conclave_reply *reply)
     bool parts = reply->results_count == 2;
     if (l->change != CHANGE_DOWN) {
         /* ended meanwhile */
-    } else if (reply->error == 0 && reply->results[0].has_stat) {
-        lock_went_down(l, reply->results[0].stat.czxid);
+    } else if (reply->error == 0 && reply->results[0]->has_stat) {
+        lock_went_down(l, reply->results[0]->stat.czxid);
     } else if (reply->error == 0 || error_is_unknown(reply->error)) {
         lock_change_enter(l, CHANGE_DOWN_UNKNOWN); /* its czxid is needed, too */
         contender_trouble(&l->c, CONCLAVE_CONNECTION_LOSS);

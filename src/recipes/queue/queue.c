@@ -46,7 +46,7 @@ int queue_part_error(const struct conclave_reply *reply, size_t index)
     if (index >= reply->results_count) {
         return 0;
     }
-    int error = reply->results[index].error;
+    int error = reply->results[index]->error;
     return error == CONCLAVE_RUNTIME_INCONSISTENCY ? 0 : error;
 }
 

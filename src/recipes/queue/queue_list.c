@@ -102,7 +102,7 @@ static bool has_name(const struct conclave_reply *children, const char *name)
 
 static int read_entries(struct blocking *b, const struct looking *look,
                         const struct conclave_reply *claims, const struct conclave_reply *children,
-                        struct conclave_queue_entry **ret, size_t *ret_count)
+                        struct conclave_queue_entry ***ret, size_t *ret_count)
 {
     struct queue_name *names = NULL;
     size_t count = 0;
@@ -113,10 +113,10 @@ static int read_entries(struct blocking *b, const struct looking *look,
     if (error != 0) {
         return error;
     }
-    struct conclave_queue_entry *list = calloc(count + 1, sizeof *list);
+    struct conclave_queue_entry **list = struct_list(count, sizeof **list, 0, NULL);
     error = list == NULL ? CONCLAVE_ENOMEM : 0;
     for (size_t i = 0; i < count && error == 0 && (look->most == 0 || n < look->most); i++) {
-        error = entry_read(b, look, &names[i], has_name(claims, names[i].name), &list[n]);
+        error = entry_read(b, look, &names[i], has_name(claims, names[i].name), list[n]);
         n += error == 0 ? 1 : 0;
         error = error == CONCLAVE_NO_NODE ? 0 : error;
     }
@@ -131,16 +131,16 @@ static int read_entries(struct blocking *b, const struct looking *look,
     return 0;
 }
 
-void conclave_queue_entries_free(struct conclave_queue_entry *entries, size_t count)
+void conclave_queue_entries_free(struct conclave_queue_entry **entries, size_t count)
 {
     for (size_t i = 0; i < count && entries != NULL; i++) {
-        free((void *)(uintptr_t)entries[i].name);
+        free((void *)(uintptr_t)entries[i]->name);
     }
     free(entries);
 }
 
 int conclave_queue_list(struct conclave_queue *q, enum conclave_queue_part part, size_t most,
-                        bool with_data, int64_t timeout_ms, struct conclave_queue_entry **ret,
+                        bool with_data, int64_t timeout_ms, struct conclave_queue_entry ***ret,
                         size_t *ret_count)
 {
     struct conclave_reply *claims = NULL;

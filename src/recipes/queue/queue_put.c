@@ -147,8 +147,8 @@ static void on_put(struct call *call, const struct conclave_reply *reply)
     if (reply->error != 0) {
         put_failed(p, reply);
     } else {
-        if (reply->results_count > 0 && reply->results[0].path != NULL) {
-            take_name(p, reply->results[0].path);
+        if (reply->results_count > 0 && reply->results[0]->path != NULL) {
+            take_name(p, reply->results[0]->path);
         }
         put_end(call, 0);
     }

@@ -50,16 +50,16 @@ struct audit {
     struct node_handle *group; /* NULL: whoever has acknowledged is all */
     int64_t zxid;
     size_t at_least;
-    int error;                        /* of the group's handle, or of memory */
-    struct conclave_config_ack *list; /* latest */
+    int error;                         /* of the group's handle, or of memory */
+    struct conclave_config_ack **list; /* latest */
     size_t count;
     bool answered; /* all have, or one has refused */
 };
 
-void conclave_config_acks_free(struct conclave_config_ack *list, size_t count)
+void conclave_config_acks_free(struct conclave_config_ack **list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)list[i].id); /* its text is in the same block */
+        free((void *)(uintptr_t)list[i]->id); /* its text is in the same block */
     }
     free(list);
 }
@@ -81,12 +81,12 @@ static int ack_fill(struct conclave_config_ack *ack, const char *id,
     return 0;
 }
 
-static const struct conclave_member *member_find(const struct conclave_member *list, size_t count,
+static const struct conclave_member *member_find(struct conclave_member *const *list, size_t count,
                                                  const char *id)
 {
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(list[i].id, id) == 0) {
-            return &list[i];
+        if (strcmp(list[i]->id, id) == 0) {
+            return list[i];
         }
     }
     return NULL;
@@ -95,8 +95,8 @@ static const struct conclave_member *member_find(const struct conclave_member *l
 static int gather(struct audit *a)
 {
     const struct node_handle *everybody = a->group != NULL ? a->group : a->acks;
-    struct conclave_member *said = NULL;
-    struct conclave_member *all = NULL;
+    struct conclave_member **said = NULL;
+    struct conclave_member **all = NULL;
     size_t said_count = 0;
     size_t all_count = 0;
     int error = members_of_view(&a->acks->seen, NULL, 0, &said, &said_count);
@@ -104,12 +104,12 @@ static int gather(struct audit *a)
         error = members_of_view(&everybody->seen, NULL, 0, &all, &all_count);
     }
     conclave_config_acks_free(a->list, a->count);
-    a->list = calloc(all_count + 1, sizeof *a->list);
+    a->list = struct_list(all_count, sizeof **a->list, 0, NULL);
     a->count = 0;
     error = error == 0 && a->list == NULL ? CONCLAVE_ENOMEM : error;
     while (error == 0 && a->count < all_count) {
-        const char *id = all[a->count].id;
-        error = ack_fill(&a->list[a->count], id, member_find(said, said_count, id));
+        const char *id = all[a->count]->id;
+        error = ack_fill(a->list[a->count], id, member_find(said, said_count, id));
         a->count += error == 0 ? 1 : 0;
     }
     assert(error != 0 || a->count == all_count);
@@ -129,10 +129,10 @@ static void config_acks_judge(struct audit *a)
     size_t done = 0;
     bool refused = false;
     for (size_t i = 0; i < a->count; i++) {
-        bool there = is_there(a, &a->list[i]);
+        bool there = is_there(a, a->list[i]);
         done += there ? 1 : 0;
-        assert(a->list[i].acked || a->list[i].error == 0);
-        refused = refused || (there && a->list[i].error != 0);
+        assert(a->list[i]->acked || a->list[i]->error == 0);
+        refused = refused || (there && a->list[i]->error != 0);
     }
     a->answered =
         a->zxid == 0 || (done == a->count && done >= a->at_least) || (refused && a->zxid > 0);
@@ -185,11 +185,11 @@ static bool config_acks_options_valid(const struct conclave_config_acks_options 
 }
 
 /* Hands over the result. */
-static int audit_result(struct audit *a, int error, struct conclave_config_ack **ret,
+static int audit_result(struct audit *a, int error, struct conclave_config_ack ***ret,
                         size_t *ret_count)
 {
     for (size_t i = 0; i < a->count && error == 0; i++) {
-        bool refused = is_there(a, &a->list[i]) && a->list[i].error != 0;
+        bool refused = is_there(a, a->list[i]) && a->list[i]->error != 0;
         error = refused && a->zxid > 0 ? CONCLAVE_ECONFLICT : 0;
     }
     *ret = a->list;
@@ -201,7 +201,7 @@ static int audit_result(struct audit *a, int error, struct conclave_config_ack *
 
 int conclave_config_wait_acked(struct conclave_recipes *rt,
                                const struct conclave_config_acks_options *options,
-                               int64_t timeout_ms, struct conclave_config_ack **ret,
+                               int64_t timeout_ms, struct conclave_config_ack ***ret,
                                size_t *ret_count)
 {
     struct conclave_config_acks_options own = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;

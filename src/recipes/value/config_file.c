@@ -4,6 +4,7 @@
 #include "recipes/value/shared_config.h"
 
 #include "base/map.h"
+#include "recipes/engine/option_copies.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -30,7 +31,7 @@ static void tree_write(struct buf *b, const struct conclave_config_state *state)
 {
     buf_append_str(b, HEAD);
     for (size_t i = 0; i < state->count; i++) {
-        const struct conclave_config_node *n = &state->nodes[i];
+        const struct conclave_config_node *n = state->nodes[i];
         buf_printf(b, "%zu %" PRId64 "\n", strlen(n->path),
                    n->data == NULL ? (int64_t)-1 : (int64_t)n->data_len);
         buf_append_str(b, n->path);
@@ -92,7 +93,7 @@ int config_file_write(const char *file, bool tree, const struct conclave_config_
     struct buf b;
     assert(tree || state->count == 1);
     if (!tree) {
-        return replace(file, state->nodes[0].data, state->nodes[0].data_len);
+        return replace(file, state->nodes[0]->data, state->nodes[0]->data_len);
     }
     buf_init(&b, 0);
     tree_write(&b, state);
@@ -217,6 +218,10 @@ int config_file_read(const char *file, bool tree, struct config_file *ret)
     } else if (error == 0) {
         error = value_read(ret);
     }
+    if (error == 0) {
+        ret->list = struct_list_copy(ret->nodes, ret->count, sizeof **ret->list);
+        error = ret->list == NULL ? CONCLAVE_ENOMEM : 0;
+    }
     if (error != 0) {
         config_file_clear(ret);
     }
@@ -226,6 +231,8 @@ int config_file_read(const char *file, bool tree, struct config_file *ret)
 void config_file_clear(struct config_file *f)
 {
     free(f->nodes);
+    free(f->list);
     f->nodes = NULL;
+    f->list = NULL;
     buf_finish(&f->bytes);
 }

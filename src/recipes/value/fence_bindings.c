@@ -197,7 +197,7 @@ static int by_prefix(const void *a, const void *b)
 }
 
 int conclave_fence_list(struct conclave_client *client, int64_t timeout_ms,
-                        struct conclave_fence_binding **ret, size_t *ret_count)
+                        struct conclave_fence_binding ***ret, size_t *ret_count)
 {
     struct walk w = {.calls = blocking_begin(client, timeout_ms)};
     int rc = check_supported(&w.calls);
@@ -211,22 +211,27 @@ int conclave_fence_list(struct conclave_client *client, int64_t timeout_ms,
         free(w.paths[i]);
     }
     free(w.paths);
-    if (rc != 0) {
-        conclave_fence_list_free(w.list, w.list_count);
-        return rc;
-    }
     if (w.list_count > 1) {
         qsort(w.list, w.list_count, sizeof *w.list, by_prefix);
     }
-    *ret = w.list;
-    *ret_count = w.list_count;
-    return 0;
+    struct conclave_fence_binding **list =
+        rc == 0 ? struct_list_copy(w.list, w.list_count, sizeof **list) : NULL;
+    rc = rc == 0 && list == NULL ? CONCLAVE_ENOMEM : rc;
+    for (size_t i = 0; rc != 0 && i < w.list_count; i++) {
+        free((void *)(uintptr_t)w.list[i].prefix);
+    }
+    free(w.list);
+    if (rc == 0) {
+        *ret = list;
+        *ret_count = w.list_count;
+    }
+    return rc;
 }
 
-void conclave_fence_list_free(struct conclave_fence_binding *list, size_t count)
+void conclave_fence_list_free(struct conclave_fence_binding **list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)list[i].prefix);
+        free((void *)(uintptr_t)list[i]->prefix);
     }
     free(list);
 }

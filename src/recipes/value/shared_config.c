@@ -70,14 +70,18 @@ static bool views_equal(const struct mirror_view *a, const struct mirror_view *b
 /* Nodes are freed with free. */
 static int state_of(const struct mirror_view *view, struct conclave_config_state *ret)
 {
-    struct conclave_config_node *nodes = calloc(view->count + 1, sizeof *nodes);
+    struct conclave_config_node **nodes = struct_list(view->count, sizeof **nodes, 0, NULL);
     if (nodes == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    *ret = (struct conclave_config_state){.nodes = nodes, .count = view->count, .zxid = view->zxid};
+    *ret = (struct conclave_config_state){
+        .nodes = (const struct conclave_config_node *const *)nodes,
+        .count = view->count,
+        .zxid = view->zxid,
+    };
     for (size_t i = 0; i < view->count; i++) {
         const struct mirror_item *item = view->items[i];
-        nodes[i] = (struct conclave_config_node){
+        *nodes[i] = (struct conclave_config_node){
             .path = item->path,
             .data = item->node.data,
             .data_len = item->node.data_len,
@@ -205,7 +209,10 @@ static bool tell_cached(struct conclave_config *c)
     int error = config_file_read(c->cache_file, c->tree, &file);
     if (error == 0) {
         struct conclave_config_state state = {
-            .nodes = file.nodes, .count = file.count, .stale = true};
+            .nodes = (const struct conclave_config_node *const *)file.list,
+            .count = file.count,
+            .stale = true,
+        };
         (void)apply(c, &state, why); /* no ack can report whether it went well */
         config_file_clear(&file);
     } else if (error != CONCLAVE_NO_NODE) {

@@ -18,6 +18,7 @@ int config_file_write(const char *file, bool tree,
 struct config_file {
     struct buf bytes;
     struct conclave_config_node *nodes;
+    struct conclave_config_node **list; /* copies of the nodes, as the public state has them */
     size_t count;
 };
 

@@ -22,7 +22,7 @@ struct cluster_picture {
     bool has_plan;
     struct redis_current current;
     struct redis_plan plan;
-    struct conclave_member *members;
+    struct conclave_member **members;
     size_t member_count;
     /* of members[i]; its id is "" if it cannot be read */
     struct redis_report *reports;
@@ -72,7 +72,7 @@ static int read_records(const struct redis_cli *cli, struct cluster_picture *p)
 static int read_managers(const struct redis_cli *cli, struct cluster_picture *p)
 {
     char path[REDIS_PATH_MAX];
-    struct conclave_participant *list;
+    struct conclave_participant **list;
     size_t count;
     int error = conclave_group_members(p->recipes, redis_path(cli->root, "managers", path),
                                        cli->common.timeout_ms, &p->members, &p->member_count);
@@ -81,13 +81,13 @@ static int read_managers(const struct redis_cli *cli, struct cluster_picture *p)
         return error != 0 ? error : CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < p->member_count; i++) {
-        const struct conclave_member *member = &p->members[i];
+        const struct conclave_member *member = p->members[i];
         (void)!record_read(&REDIS_REPORT, member->data, member->data_len, &p->reports[i]);
     }
     error = conclave_election_participants(p->recipes, redis_path(cli->root, "election", path),
                                            cli->common.timeout_ms, &list, &count);
     if (error == 0) {
-        snprintf(p->leader, sizeof p->leader, "%s", count > 0 ? list[0].id : "");
+        snprintf(p->leader, sizeof p->leader, "%s", count > 0 ? list[0]->id : "");
         conclave_participants_free(list, count);
     }
     return error == CONCLAVE_NO_NODE ? 0 : error;
@@ -316,8 +316,8 @@ static void show(const struct redis_cli *cli, const struct cluster_picture *p)
     }
     printf("managers  ");
     for (size_t i = 0; i < p->member_count; i++) {
-        bool leads = strcmp(p->members[i].id, p->leader) == 0;
-        printf("%s%s%s", i > 0 ? ", " : "", p->members[i].id, leads ? " (leads)" : "");
+        bool leads = strcmp(p->members[i]->id, p->leader) == 0;
+        printf("%s%s%s", i > 0 ? ", " : "", p->members[i]->id, leads ? " (leads)" : "");
     }
     int configured = p->member_count > 0 ? p->reports[0].managers : 0;
     printf("%s", p->member_count == 0 ? "none" : "");
@@ -374,8 +374,8 @@ static int show_json(const struct redis_cli *cli, const struct cluster_picture *
     json_array_begin(&j);
     for (size_t i = 0; i < p->member_count; i++) {
         json_object_begin(&j);
-        json_member_string(&j, "id", p->members[i].id);
-        json_member_bool(&j, "leads", strcmp(p->members[i].id, p->leader) == 0);
+        json_member_string(&j, "id", p->members[i]->id);
+        json_member_bool(&j, "leads", strcmp(p->members[i]->id, p->leader) == 0);
         redis_cli_json_record(&j, "report", &REDIS_REPORT,
                               p->reports[i].id[0] != '\0' ? &p->reports[i] : NULL);
         json_object_end(&j);

@@ -75,8 +75,8 @@ static int on_current(struct conclave_config *config, const struct conclave_conf
                       void *ctx)
 {
     struct redis_current current;
-    if (state->count > 0 && record_read(&REDIS_CURRENT, state->nodes[0].data,
-                                        state->nodes[0].data_len, &current) == 0) {
+    if (state->count > 0 && record_read(&REDIS_CURRENT, state->nodes[0]->data,
+                                        state->nodes[0]->data_len, &current) == 0) {
         show_current(ctx, &current);
     }
     return 0;
@@ -105,7 +105,7 @@ static int on_events(struct conclave_config *config, const struct conclave_confi
 {
     struct failover_watching *w = ctx;
     for (size_t i = 0; i < state->count; i++) {
-        const struct conclave_config_node *node = &state->nodes[i];
+        const struct conclave_config_node *node = state->nodes[i];
         if (node->path[0] == '\0' || strcmp(node->path, w->newest) <= 0 || node->data == NULL) {
             continue;
         }

@@ -121,7 +121,7 @@ static int on_mirror(struct conclave_config *config, const struct conclave_confi
                      void *ctx)
 {
     struct mirrored_znode *cell = ctx;
-    const struct conclave_config_node *node = state->count > 0 ? &state->nodes[0] : NULL;
+    const struct conclave_config_node *node = state->count > 0 ? state->nodes[0] : NULL;
     bool taken = node == NULL ? cell_take(cell, state->zxid, false, 0, NULL, 0)
                               : cell_take(cell, state->zxid, true, node->version, node->data,
                                           node->data_len);
@@ -144,7 +144,7 @@ static int on_requests(struct conclave_config *config, const struct conclave_con
     s->request_count = 0;
     s->bad_request[0] = '\0';
     for (size_t i = 0; i < state->count && s->request_count < REQUESTS_MAX; i++) {
-        const struct conclave_config_node *node = &state->nodes[i];
+        const struct conclave_config_node *node = state->nodes[i];
         struct redis_request *request = &s->requests[s->request_count];
         if (node->path[0] == '\0' || strchr(node->path, '/') != NULL ||
             strlen(node->path) >= REDIS_NAME_SIZE) {
@@ -517,7 +517,7 @@ static void write_note(struct znode_write *w, int64_t zxid)
 static void answer_note(struct znode_write *w, const struct conclave_reply *reply)
 {
     struct redis_store *s = w->store;
-    int error = reply->error != 0 && reply->results_count > 1 ? reply->results[1].error : 0;
+    int error = reply->error != 0 && reply->results_count > 1 ? reply->results[1]->error : 0;
     snprintf(s->refused, sizeof s->refused, "%s", error != 0 ? w->name : "");
     s->result_way = error == CONCLAVE_NODE_EXISTS                                   ? RESULT_SET
                     : error == CONCLAVE_NO_AUTH || error == CONCLAVE_QUOTA_EXCEEDED ? RESULT_NONE
@@ -539,7 +539,7 @@ static void cluster_znodes_on_written(struct conclave_client *client,
     }
     if (reply->results_count > 0) {
         /* The node by which this manager leads is gone: the check comes first. */
-        error = reply->results[0].error == CONCLAVE_NO_NODE ? CONCLAVE_EFENCED : error;
+        error = reply->results[0]->error == CONCLAVE_NO_NODE ? CONCLAVE_EFENCED : error;
         rest.results++;
         rest.results_count--;
     }

@@ -180,16 +180,16 @@ static void test_multi_read(void **state)
     assert_int_equal(request_decode(r, buf_slice(&b), slice_str("/app")), 0);
     assert_int_equal(r->reply.error, 0);
     assert_int_equal(r->reply.results_count, 4);
-    const struct conclave_reply *results = r->reply.results;
-    assert_int_equal(results[0].children_count, 3);
-    assert_string_equal(results[0].children[0], "a");
-    assert_string_equal(results[0].children[1], "");
-    assert_string_equal(results[0].children[2], "ccc");
-    assert_int_equal(results[1].error, CONCLAVE_NO_NODE);
-    assert_string_equal(results[2].data, "data");
-    assert_int_equal(results[2].stat.mzxid, 5);
-    assert_int_equal(results[3].children_count, 1);
-    assert_string_equal(results[3].children[0], "a");
+    const struct conclave_reply *const *results = r->reply.results;
+    assert_int_equal(results[0]->children_count, 3);
+    assert_string_equal(results[0]->children[0], "a");
+    assert_string_equal(results[0]->children[1], "");
+    assert_string_equal(results[0]->children[2], "ccc");
+    assert_int_equal(results[1]->error, CONCLAVE_NO_NODE);
+    assert_string_equal(results[2]->data, "data");
+    assert_int_equal(results[2]->stat.mzxid, 5);
+    assert_int_equal(results[3]->children_count, 1);
+    assert_string_equal(results[3]->children[0], "a");
     /* Cut anywhere it is malformed, and nothing is left behind. */
     conclave_reply_free(request_take_reply(r));
     for (size_t len = 0; len < b.len; len++) {

@@ -55,7 +55,7 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
     for (size_t i = 0; i < view->count; i++) {
         size_t len = strlen(p->view);
         (void)snprintf(p->view + len, sizeof p->view - len, "%s%s%s", i > 0 ? " " : "",
-                       view->members[i].id, view->members[i].self ? "*" : "");
+                       view->members[i]->id, view->members[i]->self ? "*" : "");
     }
     (void)strcat(p->view, view->stale ? "?" : "");
     p->backwards += view->zxid < p->zxid;
@@ -772,7 +772,7 @@ static void list_without_a_handle(void **state)
 {
     struct fake_zk *zk = *state;
     struct party a;
-    struct conclave_member *list;
+    struct conclave_member **list;
     size_t count;
     party_join(&a, zk, 0, "a");
     assert_int_equal(conclave_group_members(a.c.recipes, "/nowhere", PATIENCE_MS, &list, &count),
@@ -782,10 +782,10 @@ static void list_without_a_handle(void **state)
     EVENTUALLY(fake_zk_watches(zk) == 2); /* a's own: on its node, and on the group */
     assert_int_equal(conclave_group_members(a.c.recipes, GROUP, PATIENCE_MS, &list, &count), 0);
     assert_int_equal(count, 1);
-    assert_string_equal(list[0].id, "a");
-    assert_memory_equal(list[0].data, "data", 4);
-    assert_int_equal(list[0].data_len, 4);
-    assert_int_equal(list[0].token.czxid, fake_zk_czxid(zk, GROUP "/a"));
+    assert_string_equal(list[0]->id, "a");
+    assert_memory_equal(list[0]->data, "data", 4);
+    assert_int_equal(list[0]->data_len, 4);
+    assert_int_equal(list[0]->token.czxid, fake_zk_czxid(zk, GROUP "/a"));
     conclave_members_free(list, count);
     assert_int_equal(fake_zk_watches(zk), 2); /* none is left behind */
     party_finish(&a);

@@ -18,7 +18,7 @@ struct finder {
 };
 
 static void on_change(struct conclave_discovery *discovery,
-                      const struct conclave_instance *instances, size_t count, bool stale,
+                      const struct conclave_instance *const *instances, size_t count, bool stale,
                       void *ctx)
 {
     struct finder *f = ctx;
@@ -28,8 +28,8 @@ static void on_change(struct conclave_discovery *discovery,
     for (size_t i = 0; i < count; i++) {
         size_t len = strlen(f->seen);
         (void)snprintf(f->seen + len, sizeof f->seen - len, "%s%s@%s:%d%s", i > 0 ? " " : "",
-                       instances[i].id, instances[i].address, instances[i].port,
-                       instances[i].enabled ? "" : "!");
+                       instances[i]->id, instances[i]->address, instances[i]->port,
+                       instances[i]->enabled ? "" : "!");
     }
     (void)strcat(f->seen, stale ? "?" : "");
     (void)pthread_mutex_unlock(&f->lock);
@@ -187,15 +187,15 @@ static void what_is_no_instance_is_left_out(void **state)
     fake_zk_create(zk, SHOP "/old", "{\"name\":\"shop\",\"id\":\"old\",\"port\":70000}", 0);
     finder_open(&f, zk, 0);
     EVENTUALLY(seen_is(&f, "new@10.0.0.1:1! old@:0"));
-    struct conclave_instance *list;
+    struct conclave_instance **list;
     size_t count;
     assert_int_equal(conclave_discovery_instances(f.discovery, PATIENCE_MS, &list, &count), 0);
     assert_int_equal(count, 2);
-    assert_string_equal(list[0].payload, "{\"@class\":\"x.Y\",\"a\":[1]}");
-    assert_int_equal(list[0].registered_ms, 1700000000000);
-    assert_string_equal(list[0].type, "STATIC");
-    assert_null(list[1].payload);
-    assert_true(list[1].enabled);
+    assert_string_equal(list[0]->payload, "{\"@class\":\"x.Y\",\"a\":[1]}");
+    assert_int_equal(list[0]->registered_ms, 1700000000000);
+    assert_string_equal(list[0]->type, "STATIC");
+    assert_null(list[1]->payload);
+    assert_true(list[1]->enabled);
     conclave_instances_free(list, count);
     finder_finish(&f);
 }
@@ -242,7 +242,7 @@ static void uri_spec_is_written_and_read_as_curator_does(void **state)
     struct finder f;
     struct conclave_registration *registration;
     struct conclave_registration_options options = options_of("one", 80);
-    struct conclave_instance *list;
+    struct conclave_instance **list;
     size_t count;
     char data[1024];
     options.uri_spec = "{scheme}://{address}:{port}/{[}";
@@ -266,11 +266,11 @@ static void uri_spec_is_written_and_read_as_curator_does(void **state)
     EVENTUALLY(seen_is(&f, "one@host:80 two@:0 zero@:0"));
     assert_int_equal(conclave_discovery_instances(f.discovery, PATIENCE_MS, &list, &count), 0);
     assert_int_equal(count, 3);
-    assert_string_equal(list[0].uri_spec, options.uri_spec);
-    uri_is(&list[0], NULL, "http://host:80/{");
-    assert_string_equal(list[1].uri_spec, "a{[}b{]}");
-    uri_is(&list[1], NULL, "a{b}");
-    assert_null(list[2].uri_spec);
+    assert_string_equal(list[0]->uri_spec, options.uri_spec);
+    uri_is(list[0], NULL, "http://host:80/{");
+    assert_string_equal(list[1]->uri_spec, "a{[}b{]}");
+    uri_is(list[1], NULL, "a{b}");
+    assert_null(list[2]->uri_spec);
     conclave_instances_free(list, count);
     finder_finish(&f);
     shop_close(&c, registration);
@@ -344,7 +344,7 @@ static const char *pick(struct finder *f, enum conclave_pick how)
         return conclave_errname(error);
     }
     (void)snprintf(id, sizeof id, "%s", instance->id);
-    conclave_instances_free(instance, 1);
+    conclave_instance_free(instance);
     return id;
 }
 
@@ -455,7 +455,7 @@ static void program_chooses(void **state)
     assert_int_equal(conclave_discovery_choose(f.discovery, choose_highest_port, &any, &chosen), 0);
     assert_string_equal(chosen->id, "c");
     assert_int_equal(chosen->token.czxid, fake_zk_czxid(zk, SHOP "/c"));
-    conclave_instances_free(chosen, 1);
+    conclave_instance_free(chosen);
     any = false;
     assert_int_equal(conclave_discovery_choose(f.discovery, choose_highest_port, &any, &chosen),
                      CONCLAVE_EEMPTY);
@@ -543,7 +543,7 @@ static void names_and_one_instance_are_asked_for(void **state)
     assert_string_equal(one->id, "a");
     assert_int_equal(one->port, 7);
     assert_int_equal(one->token.czxid, fake_zk_czxid(zk, SHOP "/a"));
-    conclave_instances_free(one, 1);
+    conclave_instance_free(one);
     assert_int_equal(ASK("shop", "b"), CONCLAVE_ECORRUPT);
     assert_int_equal(ASK("shop", "c"), CONCLAVE_NO_NODE);
     assert_int_equal(ASK("shop", "a/b"), CONCLAVE_EINVAL);

@@ -291,15 +291,15 @@ static void E135_the_list_is_the_leader_alone(void **state)
 {
     struct fake_zk *zk = *state;
     struct candidate a;
-    struct conclave_participant *list;
+    struct conclave_participant **list;
     size_t count;
     fixed_join(&a, zk, 0, "a");
     EVENTUALLY(LEADS(&a));
     assert_int_equal(
         conclave_election_participants(a.recipes, ELECTION_PATH, PATIENCE_MS, &list, &count), 0);
     assert_int_equal(count, 1);
-    assert_string_equal(list[0].id, "a");
-    assert_string_equal(list[0].node, "election");
+    assert_string_equal(list[0]->id, "a");
+    assert_string_equal(list[0]->node, "election");
     conclave_participants_free(list, count);
     candidate_finish(&a);
 }

@@ -87,7 +87,7 @@ static void E54_a_list_leaves_out_who_leaves_meanwhile(void **state)
     struct fake_zk *zk = *state;
     struct candidate a;
     struct candidate b;
-    struct conclave_participant *list;
+    struct conclave_participant **list;
     size_t count;
     char ghost[] = ELECTION_PATH "/zz-n_0000000777";
     make_parent(zk);
@@ -117,15 +117,15 @@ static void E54_a_list_leaves_out_who_leaves_meanwhile(void **state)
         conclave_election_participants(a.recipes, ELECTION_PATH, PATIENCE_MS, &list, &count), 0);
     assert_int_equal(fake_zk_hooks_left(zk), 0);
     assert_int_equal(count, 2);
-    assert_string_equal(list[0].id, "a");
-    assert_int_equal(list[0].data_len, 3);
-    assert_memory_equal(list[0].data, "x\ny", 3);
-    assert_true(list[0].self);
-    assert_int_equal(list[0].session_id, candidate_session(&a));
-    assert_int_equal(list[0].token.czxid, conclave_election_token(a.election).czxid);
-    assert_string_equal(list[1].id, "b");
-    assert_int_equal(list[1].data_len, 0);
-    assert_false(list[1].self);
+    assert_string_equal(list[0]->id, "a");
+    assert_int_equal(list[0]->data_len, 3);
+    assert_memory_equal(list[0]->data, "x\ny", 3);
+    assert_true(list[0]->self);
+    assert_int_equal(list[0]->session_id, candidate_session(&a));
+    assert_int_equal(list[0]->token.czxid, conclave_election_token(a.election).czxid);
+    assert_string_equal(list[1]->id, "b");
+    assert_int_equal(list[1]->data_len, 0);
+    assert_false(list[1]->self);
     conclave_participants_free(list, count);
     assert_int_equal(conclave_election_participants(a.recipes, "/nothing", 1000, &list, &count),
                      CONCLAVE_NO_NODE);

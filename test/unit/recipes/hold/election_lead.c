@@ -618,7 +618,7 @@ static void E50_fenced_transactions(void **state)
     struct conclave_op create = conclave_op_create("/mine", "1", 1, CONCLAVE_PERSISTENT);
     assert_int_equal(conclave_election_fenced_multi(a.election, &create, 1, &reply), 0);
     assert_int_equal(reply->results_count, 1);
-    assert_string_equal(reply->results[0].path, "/mine");
+    assert_string_equal(reply->results[0]->path, "/mine");
     conclave_reply_free(reply);
     assert_int_equal(conclave_election_fenced_multi(a.election, &create, 1, NULL),
                      CONCLAVE_NODE_EXISTS);

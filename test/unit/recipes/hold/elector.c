@@ -277,13 +277,13 @@ static void an_operator_may_say_that_it_is_dead(void **state)
     member_start(&b);
     EVENTUALLY(get(&b, &b.fenced) >= 2);
     assert_int_equal(conclave_elector_view(b.base.recipes, DIR, PATIENCE_MS, &view), 0);
-    assert_true(view->has_active);
-    assert_string_equal(view->active.id, "a");
-    assert_false(view->active.clean);
+    assert_non_null(view->active);
+    assert_string_equal(view->active->id, "a");
+    assert_false(view->active->clean);
     assert_int_equal(conclave_elector_override(b.base.recipes, DIR, wrong, NULL, 0, PATIENCE_MS),
                      CONCLAVE_ECONFLICT);
     assert_int_equal(
-        conclave_elector_override(b.base.recipes, DIR, view->active.token, NULL, 0, PATIENCE_MS),
+        conclave_elector_override(b.base.recipes, DIR, view->active->token, NULL, 0, PATIENCE_MS),
         0);
     conclave_elector_view_free(view);
     EVENTUALLY(ACTIVE(&b));

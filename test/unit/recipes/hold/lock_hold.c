@@ -166,7 +166,7 @@ static void E50_fenced_multi_does_nothing_without_the_lock(void **state)
     assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), 0);
     assert_int_equal(conclave_lock_fenced_multi(a.lock, &write, 1, &reply), 0);
     assert_int_equal(reply->results_count, 1);
-    assert_string_equal(reply->results[0].path, "/app/done");
+    assert_string_equal(reply->results[0]->path, "/app/done");
     conclave_reply_free(reply);
     assert_true(fake_zk_exists(zk, "/app/done"));
     fake_zk_delete(zk, "/app/done");
@@ -411,7 +411,7 @@ static void contenders_are_listed_in_their_order(void **state)
     struct locker b;
     struct locker w;
     struct locker r;
-    struct conclave_contender *list;
+    struct conclave_contender **list;
     size_t count;
     locker_open_kind(&a, zk, 0, "a", CONCLAVE_LOCK_WRITE);
     assert_int_equal(conclave_lock_contenders(a.recipes, LOCK_PATH, PATIENCE_MS, &list, &count),
@@ -433,16 +433,16 @@ static void contenders_are_listed_in_their_order(void **state)
         assert_int_equal(conclave_lock_contenders(b.recipes, LOCK_PATH, PATIENCE_MS, &list, &count),
                          0);
         assert_int_equal(count, 4);
-        assert_string_equal(list[0].id, "a");
-        assert_string_equal(list[1].id, "b");
-        assert_string_equal(list[2].id, "w");
-        assert_string_equal(list[3].id, "r");
-        assert_true(list[0].holds && !list[2].holds && !list[3].holds);
-        assert_int_equal(list[1].holds, downgraded);
-        assert_int_equal(list[0].kind, downgraded ? CONCLAVE_LOCK_READ : CONCLAVE_LOCK_WRITE);
-        assert_int_equal(list[2].kind, CONCLAVE_LOCK_WRITE);
-        assert_int_equal(list[0].token.czxid, conclave_lock_token(a.lock).czxid);
-        assert_true(list[0].session_id == locker_session(&a) && list[1].since_ms > 0);
+        assert_string_equal(list[0]->id, "a");
+        assert_string_equal(list[1]->id, "b");
+        assert_string_equal(list[2]->id, "w");
+        assert_string_equal(list[3]->id, "r");
+        assert_true(list[0]->holds && !list[2]->holds && !list[3]->holds);
+        assert_int_equal(list[1]->holds, downgraded);
+        assert_int_equal(list[0]->kind, downgraded ? CONCLAVE_LOCK_READ : CONCLAVE_LOCK_WRITE);
+        assert_int_equal(list[2]->kind, CONCLAVE_LOCK_WRITE);
+        assert_int_equal(list[0]->token.czxid, conclave_lock_token(a.lock).czxid);
+        assert_true(list[0]->session_id == locker_session(&a) && list[1]->since_ms > 0);
         conclave_contenders_free(list, count);
         if (!downgraded) {
             assert_int_equal(conclave_lock_downgrade(a.lock, PATIENCE_MS), 0);

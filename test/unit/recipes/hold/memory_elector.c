@@ -94,7 +94,7 @@ static void look(struct starving *s)
     TWICE(error, conclave_elector_view(s->recipes, DIR, PATIENCE_MS, &view));
     CHECK(s, error == 0, "a view");
     if (error == 0) {
-        CHECK(s, view->has_lock && view->has_active, "another view");
+        CHECK(s, view->lock != NULL && view->active != NULL, "another view");
         conclave_elector_view_free(view);
     }
 }

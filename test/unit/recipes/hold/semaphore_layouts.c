@@ -178,7 +178,7 @@ static void E137_the_list_counts_them(void **state)
     struct fake_zk *zk = *state;
     struct user a;
     struct user b;
-    struct conclave_contender *list;
+    struct conclave_contender **list;
     size_t count;
     int32_t permits;
     user_open(&a, zk, 0, CONCLAVE_NAMING_NATIVE, 3, 2);
@@ -190,8 +190,8 @@ static void E137_the_list_counts_them(void **state)
                                                    &list, &count, &permits),
                      0);
     assert_int_equal(count, 2);
-    assert_true(list[0].holds);
-    assert_false(list[1].holds);
+    assert_true(list[0]->holds);
+    assert_false(list[1]->holds);
     conclave_contenders_free(list, count);
     user_finish(&b);
     user_finish(&a);

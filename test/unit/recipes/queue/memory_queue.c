@@ -68,7 +68,7 @@ static void finish(struct starving *s, int error, const char *what)
 
 static void list_both(struct starving *s, struct conclave_queue *queue, size_t items, size_t dead)
 {
-    struct conclave_queue_entry *list = NULL;
+    struct conclave_queue_entry **list = NULL;
     size_t count = 0;
     int64_t size = 0;
     int error;

@@ -279,7 +279,7 @@ static void E140_an_item_of_curator_has_its_parts(void **state)
     } two = {{0, 1, 0, 1, 1, 0, 0, 0, 1, 'a', 1, 0, 0, 0, 0, 2}};
     struct fake_zk *zk = *state;
     struct queue_user u;
-    struct conclave_queue_entry *entries;
+    struct conclave_queue_entry **entries;
     size_t count;
     size_t len;
     char text[64];
@@ -290,8 +290,8 @@ static void E140_an_item_of_curator_has_its_parts(void **state)
         conclave_queue_list(u.queue, CONCLAVE_QUEUE_ITEMS, 0, true, PATIENCE_MS, &entries, &count),
         0);
     assert_int_equal(count, 1);
-    assert_int_equal(entries[0].data_len, 4);
-    assert_memory_equal(entries[0].data, "mine", 4);
+    assert_int_equal(entries[0]->data_len, 4);
+    assert_memory_equal(entries[0]->data, "mine", 4);
     conclave_queue_entries_free(entries, count);
     struct conclave_op op =
         conclave_op_create(QUEUE_PATH "/queue-", &two, sizeof two, CONCLAVE_PERSISTENT_SEQUENTIAL);
@@ -430,7 +430,7 @@ static void E142_a_delayed_item_holds_up_no_other(void **state)
 {
     struct fake_zk *zk = *state;
     struct queue_user u;
-    struct conclave_queue_entry *entries;
+    struct conclave_queue_entry **entries;
     size_t count;
     queue_user_begin(&u, zk);
     int64_t due = now_ms() + 3600000;
@@ -441,8 +441,8 @@ static void E142_a_delayed_item_holds_up_no_other(void **state)
         conclave_queue_list(u.queue, CONCLAVE_QUEUE_ITEMS, 0, false, PATIENCE_MS, &entries, &count),
         0);
     assert_int_equal(count, 2);
-    assert_int_equal(entries[0].not_before_ms, 0);
-    assert_int_equal(entries[1].not_before_ms, due);
+    assert_int_equal(entries[0]->not_before_ms, 0);
+    assert_int_equal(entries[1]->not_before_ms, due);
     conclave_queue_entries_free(entries, count);
     take_text(&u, "now");
     struct conclave_item *item = NULL;

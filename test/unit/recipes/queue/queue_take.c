@@ -133,7 +133,7 @@ static void E81_an_item_that_is_never_acknowledged_becomes_a_dead_letter(void **
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct conclave_queue_options options = queue_options();
-    struct conclave_queue_entry *entries;
+    struct conclave_queue_entry **entries;
     size_t count;
     char name[CONCLAVE_QUEUE_NAME_MAX];
     char child[256];
@@ -157,9 +157,9 @@ static void E81_an_item_that_is_never_acknowledged_becomes_a_dead_letter(void **
         conclave_queue_list(u.queue, CONCLAVE_QUEUE_DEAD, 0, true, PATIENCE_MS, &entries, &count),
         0);
     assert_int_equal(count, 1);
-    assert_int_equal(entries[0].priority, 7);
-    assert_int_equal(entries[0].data_len, 6);
-    assert_memory_equal(entries[0].data, "poison", 6);
+    assert_int_equal(entries[0]->priority, 7);
+    assert_int_equal(entries[0]->data_len, 6);
+    assert_memory_equal(entries[0]->data, "poison", 6);
     conclave_queue_entries_free(entries, count);
     fake_zk_delete(zk, QUEUE_PATH); /* reaped meanwhile */
     assert_int_equal(conclave_queue_requeue(u.queue, name, PATIENCE_MS), 0);
@@ -660,7 +660,7 @@ static void a_list_tells_who_has_what(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     struct conclave_queue_options options = queue_options();
-    struct conclave_queue_entry *entries = NULL;
+    struct conclave_queue_entry **entries = NULL;
     size_t count = 1;
     options.id = "worker-7";
     queue_user_open(&u, zk, 0, &options);
@@ -675,13 +675,13 @@ static void a_list_tells_who_has_what(void **state)
         conclave_queue_list(u.queue, CONCLAVE_QUEUE_ITEMS, 0, true, PATIENCE_MS, &entries, &count),
         0);
     assert_int_equal(count, 2);
-    assert_string_equal(entries[0].name, conclave_item_name(item));
-    assert_string_equal(entries[0].holder, "worker-7");
-    assert_int_equal(entries[0].session_id, candidate_session(&u.link));
-    assert_int_equal(entries[0].attempts, 1);
-    assert_int_equal(entries[1].session_id, 0);
-    assert_int_equal(entries[1].priority, 500);
-    assert_memory_equal(entries[1].data, "second", 6);
+    assert_string_equal(entries[0]->name, conclave_item_name(item));
+    assert_string_equal(entries[0]->holder, "worker-7");
+    assert_int_equal(entries[0]->session_id, candidate_session(&u.link));
+    assert_int_equal(entries[0]->attempts, 1);
+    assert_int_equal(entries[1]->session_id, 0);
+    assert_int_equal(entries[1]->priority, 500);
+    assert_memory_equal(entries[1]->data, "second", 6);
     conclave_queue_entries_free(entries, count);
     conclave_item_free(item);
     queue_user_finish(&u);

@@ -435,8 +435,8 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
     struct side *s = ctx;
     told(s);
     for (size_t i = 0; i < view->count; i++) {
-        if (view->members[i].self && view->members[i].data_len == 1) {
-            s->seen = *(const char *)view->members[i].data;
+        if (view->members[i]->self && view->members[i]->data_len == 1) {
+            s->seen = *(const char *)view->members[i]->data;
         }
     }
 }
@@ -481,7 +481,7 @@ static int on_value(struct conclave_config *config, const struct conclave_config
 {
     struct side *s = ctx;
     told(s);
-    s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
+    s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0]->data;
     return 0;
 }
 

@@ -186,7 +186,7 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
     struct watcher *w = ctx;
     int64_t mzxid = 0;
     for (size_t i = 0; i < state->count; i++) {
-        const struct conclave_config_node *n = &state->nodes[i];
+        const struct conclave_config_node *n = state->nodes[i];
         if (n->data_len == 0) {
             continue; /* the root, a folder */
         }

@@ -54,8 +54,8 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
     int64_t data = 0;
     s->after_end += s->closed;
     for (size_t i = 0; i < view->count; i++) {
-        if (view->members[i].self && view->members[i].data_len == 1) {
-            data = *(const char *)view->members[i].data;
+        if (view->members[i]->self && view->members[i]->data_len == 1) {
+            data = *(const char *)view->members[i]->data;
         }
     }
     s->seen = view->stale ? -1 : data;
@@ -98,7 +98,7 @@ static int on_value(struct conclave_config *config, const struct conclave_config
 {
     struct sweep_case *s = ctx;
     s->after_end += s->closed;
-    s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
+    s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0]->data;
     return 0;
 }
 
@@ -111,7 +111,7 @@ static const char *play_writer(struct sweep_case *s)
 {
     struct conclave_config_acks_options options = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
     struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
-    struct conclave_config_ack *list = NULL;
+    struct conclave_config_ack **list = NULL;
     size_t count = 0;
     if (conclave_config_put(s->recipes, "/app/cfg", "1", 1, CONCLAVE_CONFIG_ABSENT, DEADLINE_MS,
                             &written) != 0 ||
@@ -193,12 +193,12 @@ static const char *play_counter(struct sweep_case *s)
 /* --- registry ------------------------------------------------------------------------------- */
 
 static void on_instances(struct conclave_discovery *discovery,
-                         const struct conclave_instance *instances, size_t count, bool stale,
+                         const struct conclave_instance *const *instances, size_t count, bool stale,
                          void *ctx)
 {
     struct sweep_case *s = ctx;
     s->after_end += s->closed;
-    s->seen = stale ? -1 : count == 0 ? 0 : instances[0].enabled ? 1 : 2;
+    s->seen = stale ? -1 : count == 0 ? 0 : instances[0]->enabled ? 1 : 2;
 }
 
 static void on_discovery_closed(struct conclave_discovery *discovery, int why, void *ctx)

@@ -27,7 +27,7 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 {
     int seen = 0;
     for (size_t i = 0; i < view->count; i++) {
-        seen = view->members[i].data_len == 1 ? *(const char *)view->members[i].data : seen;
+        seen = view->members[i]->data_len == 1 ? *(const char *)view->members[i]->data : seen;
     }
     ((struct starving *)ctx)->told = view->stale ? 0 : seen;
 }
@@ -52,7 +52,7 @@ static int group_open(struct starving *s, struct conclave_group **ret)
 static int group_scene(struct starving *s)
 {
     struct conclave_group *group = NULL;
-    struct conclave_member *list = NULL;
+    struct conclave_member **list = NULL;
     size_t count = 0;
     int error;
     TWICE(error, group_open(s, &group));
@@ -87,7 +87,7 @@ static int group_scene(struct starving *s)
 static int on_value(struct conclave_config *config, const struct conclave_config_state *state,
                     void *ctx)
 {
-    ((struct starving *)ctx)->told = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
+    ((struct starving *)ctx)->told = state->count == 0 ? 0 : *(const char *)state->nodes[0]->data;
     return 0;
 }
 
@@ -95,7 +95,7 @@ static int valid(struct conclave_config *config, const struct conclave_config_st
                  char *why, size_t why_len, void *ctx)
 {
     (void)snprintf(why, why_len, "not x");
-    return state->count > 0 && *(const char *)state->nodes[0].data == 'x';
+    return state->count > 0 && *(const char *)state->nodes[0]->data == 'x';
 }
 
 static void on_config_closed(struct conclave_config *config, int why, void *ctx)
@@ -107,7 +107,7 @@ static void config_write(struct starving *s)
 {
     struct conclave_config_acks_options acks = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
     struct conclave_config_written written = CONCLAVE_CONFIG_WRITTEN_INIT;
-    struct conclave_config_ack *list = NULL;
+    struct conclave_config_ack **list = NULL;
     size_t count = 0;
     int error;
     TWICE(error, conclave_config_put(s->recipes, "/app/cfg", "1", 1, CONCLAVE_CONFIG_ANY,
@@ -249,10 +249,10 @@ static int shared_scene(struct starving *s)
 /* --- registry -------------------------------------------------------------------------------------- */
 
 static void on_instances(struct conclave_discovery *discovery,
-                         const struct conclave_instance *instances, size_t count, bool stale,
+                         const struct conclave_instance *const *instances, size_t count, bool stale,
                          void *ctx)
 {
-    ((struct starving *)ctx)->told = count == 0 ? 1 : instances[0].enabled ? 2 : 3;
+    ((struct starving *)ctx)->told = count == 0 ? 1 : instances[0]->enabled ? 2 : 3;
 }
 
 static size_t choose_first(const struct conclave_instance *const *instances, size_t count,
@@ -263,24 +263,25 @@ static size_t choose_first(const struct conclave_instance *const *instances, siz
 
 static void look_at_instances(struct starving *s, struct conclave_discovery *discovery)
 {
-    struct conclave_instance *list = NULL;
+    struct conclave_instance *one = NULL;
+    struct conclave_instance **list = NULL;
     char **names = NULL;
     size_t count = 0;
     int error;
-    TWICE(error, conclave_discovery_pick(discovery, CONCLAVE_PICK_RANDOM, &list));
+    TWICE(error, conclave_discovery_pick(discovery, CONCLAVE_PICK_RANDOM, &one));
     settled(s, error, "pick");
     if (error == 0) {
-        conclave_instances_free(list, 1);
+        conclave_instance_free(one);
     }
-    TWICE(error, conclave_discovery_choose(discovery, choose_first, NULL, &list));
+    TWICE(error, conclave_discovery_choose(discovery, choose_first, NULL, &one));
     settled(s, error, "choose");
     if (error == 0) {
-        conclave_instances_free(list, 1);
+        conclave_instance_free(one);
     }
-    TWICE(error, conclave_service_instance(s->recipes, "/app", "shop", "a", PATIENCE_MS, &list));
+    TWICE(error, conclave_service_instance(s->recipes, "/app", "shop", "a", PATIENCE_MS, &one));
     settled(s, error, "ask for one");
     if (error == 0) {
-        conclave_instances_free(list, 1);
+        conclave_instance_free(one);
     }
     TWICE(error, conclave_service_names(s->recipes, "/app", PATIENCE_MS, &names, &count));
     settled(s, error, "names");
@@ -513,7 +514,7 @@ static int64_t make_holder(struct starving *s)
 
 static int fencing_scene(struct starving *s)
 {
-    struct conclave_fence_binding *list = NULL;
+    struct conclave_fence_binding **list = NULL;
     size_t count = 0;
     struct conclave_token token;
     bool current = false;

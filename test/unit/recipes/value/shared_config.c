@@ -45,7 +45,7 @@ static int validate(struct conclave_config *config, const struct conclave_config
 {
     struct reader *r = ctx;
     if (r->refuse == NULL || state->count == 0 ||
-        strncmp(state->nodes[0].data, r->refuse, strlen(r->refuse)) != 0) {
+        strncmp(state->nodes[0]->data, r->refuse, strlen(r->refuse)) != 0) {
         return 0;
     }
     (void)snprintf(why, why_len, "no such thing as %s", r->refuse);
@@ -59,7 +59,7 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
     reader_enter(r);
     r->last[0] = '\0';
     for (size_t i = 0; i < state->count; i++) {
-        const struct conclave_config_node *n = &state->nodes[i];
+        const struct conclave_config_node *n = state->nodes[i];
         size_t len = strlen(r->last);
         (void)snprintf(r->last + len, sizeof r->last - len, "%s%s=%.*s", i > 0 ? " " : "", n->path,
                        (int)n->data_len, n->data == NULL ? "(null)" : (const char *)n->data);
@@ -623,7 +623,7 @@ static int acks_of(struct reader *r, int64_t zxid, const char *group, size_t at_
                    int64_t timeout_ms, char log[512])
 {
     struct conclave_config_acks_options options = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
-    struct conclave_config_ack *list = NULL;
+    struct conclave_config_ack **list = NULL;
     size_t count = 0;
     options.path = PATH;
     options.zxid = zxid;
@@ -633,11 +633,11 @@ static int acks_of(struct reader *r, int64_t zxid, const char *group, size_t at_
     log[0] = '\0';
     for (size_t i = 0; i < count; i++) {
         size_t len = strlen(log);
-        (void)snprintf(log + len, 512 - len, "%s%s:%s:%s:%s", i > 0 ? " " : "", list[i].id,
-                       !list[i].acked         ? "nothing"
-                       : list[i].zxid >= zxid ? "there"
-                                              : "behind",
-                       conclave_errname(list[i].error), list[i].why);
+        (void)snprintf(log + len, 512 - len, "%s%s:%s:%s:%s", i > 0 ? " " : "", list[i]->id,
+                       !list[i]->acked         ? "nothing"
+                       : list[i]->zxid >= zxid ? "there"
+                                               : "behind",
+                       conclave_errname(list[i]->error), list[i]->why);
     }
     conclave_config_acks_free(list, count);
     return error;
