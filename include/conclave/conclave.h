@@ -13,9 +13,11 @@
 #include <conclave/easy.h>
 #include <conclave/election.h>
 #include <conclave/elector.h>
+#include <conclave/elector_admin.h>
 #include <conclave/error.h>
 #include <conclave/fencing.h>
 #include <conclave/group.h>
+#include <conclave/hadoop.h>
 #include <conclave/lease.h>
 #include <conclave/lock.h>
 #include <conclave/log.h>

@@ -170,34 +170,10 @@ CONCLAVE_API int conclave_elector_close_wait(struct conclave_elector *elector, i
 /* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_elector_destroy(struct conclave_elector *elector);
 
-/* --- for operators, blocking --------------------------------------------------------- */
-
-/* The content of dir. Free with conclave_elector_view_free. */
-struct conclave_elector_view {
-    /* The holder of the lock: its id, incarnation and data; its token is its node's czxid. NULL:
-     * no member has the lock. */
-    const struct conclave_breadcrumb *lock;
-    int64_t lock_session;
-    const struct conclave_breadcrumb *active; /* NULL: there is no breadcrumb */
-};
-CONCLAVE_API int conclave_elector_view(struct conclave_recipes *recipes, const char *dir,
-                                       int64_t timeout_ms,
-                                       struct conclave_elector_view **ret) CONCLAVE_MUST_USE;
-CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view);
-
-/* (Deleting the lock and the breadcrumb by hand while a member is active voids the guarantee:
- * versions then start at 0 again.) */
-
-/* Confirms that the member with this token is dead: lets the next member become active without
- * fencing it. token must be that of the present breadcrumb, which must not be clean; otherwise
- * CONCLAVE_ECONFLICT. CONCLAVE_NO_NODE without a breadcrumb. acl: as in the members' options; they
- * must be able to read and delete the node. NULL: the client's. */
-CONCLAVE_API int conclave_elector_override(struct conclave_recipes *recipes, const char *dir,
-                                           struct conclave_token token,
-                                           const struct conclave_acl *acl, size_t acl_count,
-                                           int64_t timeout_ms) CONCLAVE_MUST_USE;
-
 #ifdef __cplusplus
 }
 #endif
+
+#include <conclave/elector_admin.h>
+
 #endif

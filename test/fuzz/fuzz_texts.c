@@ -10,9 +10,9 @@
 #include "recipes/follow/master_view.h"
 #include "recipes/group/service_instance.h"
 #include "recipes/group/uri_spec.h"
-#include "recipes/hold/breadcrumb.h"
 #include "recipes/queue/curator_items.h"
 #include "recipes/queue/queue_names.h"
+#include "recipes/standby/breadcrumb.h"
 #include "redis/records/records.h"
 #include "redis/records/redis_info.h"
 

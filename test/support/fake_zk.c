@@ -317,6 +317,31 @@ static void changed(struct changes *changes, int type, const char *path)
     (void)snprintf(change->path, sizeof change->path, "%s", path);
 }
 
+static void keep_acl(struct fake_node *node, struct wire_vector *list)
+{
+    struct wire_acl acl;
+    if (wire_next_acl(list, &acl)) {
+        (void)snprintf(node->acl, sizeof node->acl, "%.*s:%.*s:%d", SLICE_FMT(acl.id.scheme),
+                       SLICE_FMT(acl.id.id), acl.perms);
+    }
+}
+
+static int do_set_acl(struct fake_zk *zk, struct wire_reader *r, struct buf *out)
+{
+    struct wire_set_acl_request request;
+    if (wire_decode_set_acl_request(r, &request) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    struct fake_node *node = fake_tree_find(&zk->tree, request.path);
+    if (node == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    keep_acl(node, &request.acl);
+    struct wire_stat stat = fake_node_stat(node);
+    wire_encode_stat(out, &stat);
+    return 0;
+}
+
 static int do_create(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_reader *r,
                      struct buf *out, struct changes *changes)
 {
@@ -334,11 +359,7 @@ static int do_create(struct fake_zk *zk, struct conn *c, int32_t op, struct wire
     if (error != 0) {
         return error;
     }
-    struct wire_acl acl;
-    if (wire_next_acl(&request.acl, &acl)) {
-        (void)snprintf(node->acl, sizeof node->acl, "%.*s:%.*s:%d", SLICE_FMT(acl.id.scheme),
-                       SLICE_FMT(acl.id.id), acl.perms);
-    }
+    keep_acl(node, &request.acl);
     struct wire_stat stat = fake_node_stat(node);
     wire_write_string(out, slice_str(node->path));
     if (op != WIRE_CREATE) {
@@ -362,6 +383,8 @@ static int do_write(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_
     case WIRE_CREATE_CONTAINER:
     case WIRE_CREATE_TTL:
         return do_create(zk, c, op, r, out, changes);
+    case WIRE_SET_ACL:
+        return do_set_acl(zk, r, out);
     case WIRE_SET_DATA:
         if (wire_decode_set_data_request(r, &set) != 0) {
             return CONCLAVE_MARSHALLING_ERROR;
@@ -583,6 +606,7 @@ static int do_op(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_rea
     case WIRE_CREATE_TTL:
     case WIRE_DELETE:
     case WIRE_SET_DATA:
+    case WIRE_SET_ACL:
     case WIRE_MULTI:
         if (zk->endpoints[c->endpoint].read_only) {
             return CONCLAVE_NOT_READ_ONLY;

@@ -15,9 +15,11 @@ import concurrent.futures
 import fcntl
 import json
 import os
+import pty
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -125,6 +127,12 @@ def test_arguments():
     cli.refused(64, "more than 0", "switch", "/x", "--health-timeout", "0", "--", "true")
     cli.refused(64, "port is from", "switch", "/x", "--port", "70000", "--", "true")
     cli.refused(64, "no place for --data", "switch", "/x", "--hadoop", "--data", "x", "--", "true")
+    cli.refused(64, "not both", "switch", "/x", "--hadoop", "--yarn", "--", "true")
+    cli.refused(64, "go with --reset", "switch", "/x", "--force", "--", "true")
+    cli.refused(64, "--set-acl goes with", "switch", "/x", "--set-acl", "--list")
+    cli.refused(64, "wants --acl", "switch", "/x", "--make-parent", "--set-acl")
+    cli.refused(64, "one of --list", "switch", "/x", "--reset", "--make-parent")
+    cli.refused(64, "runs no command", "switch", "/x", "--reset", "--", "true")
     cli.refused(64, 'no "/"', "switch", "/x", "--id", "a/b", "--", "true")
     cli.refused(64, "--acl wants", "switch", "/x", "--acl", "nonsense", "--", "true")
     cli.refused(64, "wants the token", "switch", "/x", "--override", "x")
@@ -491,6 +499,73 @@ def test_hadoop_layout():
     third.waits_for("^fence\tnn7\t.*\tconfirmed")
     third.active()
     third.stop()
+
+
+def test_yarn_layout():
+    """ActiveRMInfoProto of YARN; the breadcrumb of a ResourceManager that died is read, and fenced by its id."""
+    words = ["--yarn", "--fence-cmd", 'test "$CONCLAVE_TARGET_ID" = rm7 -o "$CONCLAVE_TARGET_ID" = a']
+    first, second, token = pair("/yarn-leader-election/cluster1", *words)
+    for name in (LOCK, CRUMB):
+        info = fields(node("/yarn-leader-election/cluster1" + name))
+        assert info[1] == b"cluster1" and info[2] == b"a" and set(info) == {1, 2, 2047}, info
+    assert listed("/yarn-leader-election/cluster1")["breadcrumb"]["id"] == "a"
+    first.signal(signal.SIGKILL)
+    second.waits_for(f"^fence\ta\t{token}\texec\tconfirmed")
+    second.active()
+    second.stop()
+    assert node("/yarn-leader-election/cluster1" + CRUMB) is None
+    # a ResourceManager's own: fields 1 and 2, strings
+    message = b"".join(bytes([n << 3 | 2, len(text)]) + text for n, text in ((1, b"cluster1"), (2, b"rm7")))
+    cli.ok("create", "/yarn-leader-election/cluster1" + CRUMB, "--file", "-", stdin=message)
+    assert listed("/yarn-leader-election/cluster1")["breadcrumb"]["id"] == "rm7"
+    third = Switch("/yarn-leader-election/cluster1", "c", *words)
+    third.waits_for("^fence\trm7\t.*\tconfirmed")
+    third.active()
+    third.stop()
+
+
+def test_reset():
+    """DIR is deleted and made; refused while one is or may be active, and when nobody can be asked."""
+    words = ["--auth", "digest:op:secret", "--acl", "auth::cdrwa"]
+    cli.ok("switch", "/reset/a", "--make-parent")
+    assert "world:anyone" in cli.ok("acl", "get", "/reset") and cli.ok("ls", "/reset/a") == ""
+    cli.ok("switch", "/reset/a", "--make-parent", "--set-acl", *words)
+    for path in ("/reset", "/reset/a"):
+        cli.refused(77, "NO_AUTH", "create", path + "/x")
+        assert "digest:op:" in cli.ok("acl", "get", path, "--auth", "digest:op:secret")
+    cli.ok("switch", "/reset2", "--reset")  # it is made
+    for more in ([], ["--non-interactive"]):
+        cli.refused(1, "/reset2 exists; give --force", "switch", "/reset2", "--reset", *more)
+    first = Switch("/reset2", "a", "--fence-cmd", "true")
+    first.active()
+    assert reset_on_terminal("/reset2", b"y\n") == (1, "a member is active")
+    first.signal(signal.SIGKILL)
+    cli.until(lambda: listed("/reset2")["lock"] is None, "the end of its session")
+    assert reset_on_terminal("/reset2", b"y\n") == (1, "has not stopped cleanly")
+    assert reset_on_terminal("/reset2", b"n\n") == (1, "stays as it is") and node("/reset2" + CRUMB) is not None
+    cli.ok("switch", "/reset2", "--reset", "--force", "--non-interactive")
+    assert cli.ok("ls", "/reset2") == ""
+    cli.ok("create", "/reset2/more")
+    assert reset_on_terminal("/reset2", b"y\n") == (0, "")
+    assert cli.ok("ls", "/reset2") == ""
+    second = Switch("/reset2", "b")
+    second.active()
+    second.stop()
+
+
+def reset_on_terminal(path, answer):
+    """Runs --reset with a terminal as its input: the exit code, and the reason it gave of those known."""
+    terminal, line = pty.openpty()
+    try:
+        os.write(terminal, answer)
+        done = subprocess.run([conclave.program(), "switch", path, "--reset"], stdin=line, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, env={**os.environ, "CONCLAVE_SERVER": cli.server.host},
+                              timeout=cli.WAIT_S, check=False)
+    finally:
+        os.close(line)
+        os.close(terminal)
+    known = ("a member is active", "has not stopped cleanly", "stays as it is")
+    return done.returncode, next((text for text in known if text in done.stderr.decode()), "")
 
 
 def test_herd_free():

@@ -7,18 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Hadoop's ActiveNodeInfo, and protobuf's wire types. */
-enum {
-    FIELD_SERVICE = 1,
-    FIELD_ID = 2,
-    FIELD_HOST = 3,
-    FIELD_PORT = 4,
-    FIELD_FAILOVER_PORT = 5,
-    WIRE_VARINT = 0,
-    WIRE_BYTES = 2,
-    VARINT_BITS = 64,
-    PORT_MAX = 65535,
-};
+enum { PORT_MAX = 65535, MESSAGE_MAX = 4 * CARD_NAME_MAX + SERVICE_MAX };
 
 /* --- lines ------------------------------------------------------------------------ */
 
@@ -61,85 +50,26 @@ static int64_t number(struct slice text, int64_t max)
 
 /* --- the address -------------------------------------------------------------------- */
 
-static void write_varint(struct buf *out, uint64_t value)
-{
-    for (; value >= 0x80; value >>= 7) {
-        buf_append_u8(out, (uint8_t)(value | 0x80));
-    }
-    buf_append_u8(out, (uint8_t)value);
-}
-
-static void write_text(struct buf *out, unsigned field, const char *text)
-{
-    write_varint(out, field << 3 | WIRE_BYTES);
-    write_varint(out, strlen(text));
-    buf_append_str(out, text);
-}
-
-static void write_number(struct buf *out, unsigned field, int value)
-{
-    assert(value >= 0);
-    write_varint(out, field << 3 | WIRE_VARINT);
-    write_varint(out, (uint64_t)value);
-}
-
-void address_write(struct buf *out, enum conclave_elector_layout layout, const struct address *a)
+void address_write(struct buf *out, enum address_form form, const struct address *a)
 {
     assert(a->port >= 0 && a->port <= PORT_MAX);
-    if (layout == CONCLAVE_ELECTOR_LAYOUT_NATIVE) {
+    if (form == ADDRESS_NATIVE) {
         buf_printf(out, "host=%s\nport=%d\n\n", a->host, a->port);
         buf_append_slice(out, a->data);
         return;
     }
-    write_text(out, FIELD_SERVICE, a->service);
-    write_text(out, FIELD_ID, a->id);
-    write_text(out, FIELD_HOST, a->host);
-    write_number(out, FIELD_PORT, a->port);
-    write_number(out, FIELD_FAILOVER_PORT, a->failover_port);
-}
-
-/* Moves *at behind a number; false when it is cut off or too long. */
-static bool read_varint(struct slice *at, uint64_t *ret)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; at->len > 0 && shift < VARINT_BITS; shift += 7) {
-        uint8_t byte = at->data[0];
-        *at = slice_make(at->data + 1, at->len - 1);
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *ret = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_message(struct slice at, struct address *ret)
-{
-    while (at.len > 0) {
-        uint64_t key;
-        uint64_t value;
-        if (!read_varint(&at, &key) || !read_varint(&at, &value)) {
-            return false;
-        }
-        if ((key & 7) == WIRE_VARINT) {
-            if (key >> 3 == FIELD_PORT && value <= PORT_MAX) {
-                ret->port = (int)value;
-            }
-            continue;
-        }
-        if ((key & 7) != WIRE_BYTES || value > at.len) {
-            return false;
-        }
-        struct slice text = slice_make(at.data, (size_t)value);
-        at = slice_make(at.data + value, at.len - (size_t)value);
-        if (key >> 3 == FIELD_ID) {
-            copy(ret->id, sizeof ret->id, text);
-        } else if (key >> 3 == FIELD_HOST) {
-            copy(ret->host, sizeof ret->host, text);
-        }
-    }
-    return true;
+    uint8_t message[MESSAGE_MAX];
+    size_t len = 0;
+    struct conclave_hadoop_node node = CONCLAVE_HADOOP_NODE_INIT;
+    node.kind = form == ADDRESS_YARN ? CONCLAVE_HADOOP_YARN : CONCLAVE_HADOOP_HDFS;
+    node.service = a->service;
+    node.id = a->id;
+    node.host = a->host;
+    node.port = a->port;
+    node.zkfc_port = a->failover_port;
+    int error = conclave_hadoop_node_write(&node, message, sizeof message, &len);
+    out->failed = out->failed || error != 0;
+    buf_append(out, message, len);
 }
 
 void address_read(const void *data, size_t len, struct address *ret)
@@ -152,8 +82,14 @@ void address_read(const void *data, size_t len, struct address *ret)
         ret->port = (int)number(line_value(all, "port"), PORT_MAX);
         size_t used = end != NULL ? (size_t)(end - all.data) + 2 : len;
         ret->data = slice_make(all.data + used, len - used);
-    } else if (!read_message(all, ret)) {
-        *ret = (struct address){.data = all};
+        return;
+    }
+    struct conclave_hadoop_node *node;
+    if (conclave_hadoop_node_read(data, len, &node) == 0) {
+        copy(ret->id, sizeof ret->id, slice_str(node->id));
+        copy(ret->host, sizeof ret->host, slice_str(node->host));
+        ret->port = node->port;
+        conclave_hadoop_node_free(node);
     }
 }
 

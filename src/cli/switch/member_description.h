@@ -3,8 +3,7 @@
  * that others can fence it, and in <dir>/members how it is.
  *
  * The address is lines "host=...", "port=...", an empty line and the user's text; in Hadoop's layout the
- * message ActiveNodeInfo of its HDFS (nameserviceId, namenodeId, hostname, port, zkfcPort). The member's
- * card is lines "name=value". Pure.
+ * messages of conclave/hadoop.h. The member's card is lines "name=value". Pure.
  */
 #ifndef CLI_SWITCH_MEMBER_DESCRIPTION_H
 #define CLI_SWITCH_MEMBER_DESCRIPTION_H
@@ -12,23 +11,27 @@
 #include "base/buf.h"
 
 #include <conclave/elector.h>
+#include <conclave/hadoop.h>
 
-enum { CARD_NAME_MAX = 256, CARD_STATE_MAX = 24 };
+enum { CARD_NAME_MAX = 256, CARD_STATE_MAX = 24, SERVICE_MAX = 4096 };
 
 /* --- the address --- */
 
+enum address_form { ADDRESS_NATIVE, ADDRESS_HDFS, ADDRESS_YARN };
+
 struct address {
-    char id[CARD_NAME_MAX]; /* Hadoop's namenodeId, "" in the native layout */
+    char id[CARD_NAME_MAX]; /* in Hadoop's messages, "" in the native layout */
     char host[CARD_NAME_MAX];
     int port;            /* 0: none */
     struct slice data;   /* the user's text, in what was read; all of it where it is of others */
-    const char *service; /* written in Hadoop's layout only: nameserviceId, and zkfcPort */
+    const char *service; /* written in Hadoop's messages only, of less than SERVICE_MAX bytes */
     int failover_port;
 };
 
-void address_write(struct buf *out, enum conclave_elector_layout layout, const struct address *a);
+/* Marks out as failed for want of memory. */
+void address_write(struct buf *out, enum address_form form, const struct address *a);
 
-/* Always gives a result: text of an unknown form is data. */
+/* Always gives a result: text of an unknown form is data (Hadoop's messages, too, for want of memory). */
 void address_read(const void *data, size_t len, struct address *ret);
 
 /* --- the member's card --- */

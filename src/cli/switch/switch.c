@@ -52,6 +52,9 @@ static const struct option_row ROWS[] = {
     {"hadoop", 0, OPTION_FLAG, FIELD(hadoop), NULL,
      "Write the nodes as Hadoop's elector does, with the message ActiveNodeInfo of HDFS: "
      "nameservice is the last part of DIR, namenode --id."},
+    {"yarn", 0, OPTION_FLAG, FIELD(yarn), NULL,
+     "Write the nodes as a ResourceManager of YARN does, with the message ActiveRMInfoProto: cluster "
+     "id is the last part of DIR, ResourceManager id --id."},
     {"hadoop-zkfc-port", 0, OPTION_INTEGER, FIELD(failover_port), "N",
      "Port of the fail-over controller in that message; default 8019."},
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
@@ -63,6 +66,18 @@ static const struct option_row ROWS[] = {
     {"override", 0, OPTION_STRING, FIELD(override), "TOKEN",
      "Confirm that you have made sure that the member with TOKEN (see --list) is dead. The next "
      "member becomes active without fencing it."},
+    {"reset", 0, OPTION_FLAG, FIELD(reset), NULL,
+     "Delete DIR with everything below it and make it again. Refused while a member is active, or "
+     "when the last active one has not stopped cleanly; asks first on a terminal."},
+    {"force", 0, OPTION_FLAG, FIELD(force), NULL,
+     "With --reset: do not ask, and do it also while a member is active. Make sure that none is."},
+    {"non-interactive", 0, OPTION_FLAG, FIELD(non_interactive), NULL,
+     "With --reset: never ask; fail when DIR exists, unless --force is given."},
+    {"make-parent", 0, OPTION_FLAG, FIELD(make_parent), NULL,
+     "Make DIR and what is missing above it."},
+    {"set-acl", 0, OPTION_FLAG, FIELD(set_acl), NULL,
+     "With --reset or --make-parent: set the ACL of --acl on DIR and each node above it also where "
+     "they exist, as Hadoop does."},
     {.name = NULL},
 };
 
@@ -97,10 +112,11 @@ static const char MORE[] =
 
 const struct command_usage SWITCH_USAGE = {
     .name = "switch",
-    .forms =
-        (const char *const[]){"DIR [options] -- CMD [ARGS...]",
-                              "DIR [options] --on-active CMD --on-standby CMD", "DIR --list",
-                              "DIR --cede [--stay-out DURATION]", "DIR --override TOKEN", NULL},
+    .forms = (const char *const[]){"DIR [options] -- CMD [ARGS...]",
+                                   "DIR [options] --on-active CMD --on-standby CMD", "DIR --list",
+                                   "DIR --cede [--stay-out DURATION]", "DIR --override TOKEN",
+                                   "DIR --reset [--force] [--non-interactive]", "DIR --make-parent",
+                                   NULL},
     .about = ABOUT,
     .rows = ROWS,
     .more = MORE,
@@ -111,7 +127,7 @@ const struct command_usage SWITCH_USAGE = {
 
 static bool asks(const struct switch_options *o)
 {
-    return o->hold.list || o->cede || o->override != NULL;
+    return o->hold.list || o->cede || o->override != NULL || o->reset || o->make_parent;
 }
 
 static int switch_check(const struct switch_options *o)
@@ -130,16 +146,22 @@ static int switch_check(const struct switch_options *o)
         {strchr(o->host, '\n') != NULL || strlen(o->host) >= CARD_NAME_MAX,
          "--host wants a name of less than 256 bytes, on one line"},
         {strlen(h->path) > SWITCH_PATH_MAX - 32, "DIR is too long"},
-        {h->list + o->cede + (o->override != NULL) > 1,
-         "give one of --list, --cede and --override"},
-        {asks(o) && (h->command != NULL || hooks), "--list, --cede and --override run no command"},
+        {h->list + o->cede + (o->override != NULL) + o->reset + o->make_parent > 1,
+         "give one of --list, --cede, --override, --reset and --make-parent"},
+        {asks(o) && (h->command != NULL || hooks), "this form runs no command"},
+        {(o->force || o->non_interactive) && !o->reset,
+         "--force and --non-interactive go with --reset"},
+        {o->set_acl && !o->reset && !o->make_parent,
+         "--set-acl goes with --reset or --make-parent"},
         {runs && h->command == NULL && !both,
          "give a command behind \"--\", or --on-active and --on-standby"},
         {runs && h->command != NULL && hooks, "give a command, or --on-active and --on-standby"},
         {runs && hooks && (h->ready_fd || h->forever),
          "--ready-fd and --forever want a command behind \"--\""},
         {runs && o->once && h->forever, "give --once or --forever, not both"},
-        {runs && o->hadoop && o->data != NULL, "--hadoop leaves no place for --data"},
+        {o->hadoop && o->yarn, "give --hadoop or --yarn, not both"},
+        {runs && (o->hadoop || o->yarn) && o->data != NULL,
+         "--hadoop and --yarn leave no place for --data"},
         {runs && strchr(h->id, '/') != NULL, "--id is the name of a node: no \"/\""},
         {false, NULL},
     };
@@ -172,6 +194,9 @@ static int run(struct switch_options *o)
     }
     if (o->cede) {
         return switch_cede(o);
+    }
+    if (o->reset || o->make_parent) {
+        return switch_parent(o);
     }
     return o->override != NULL ? switch_override(o) : switch_run(o);
 }

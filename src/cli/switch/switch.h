@@ -1,5 +1,5 @@
 /* Common parts of `conclave switch`: switch.c reads the arguments, switch_run.c takes part
- * (hold_command.h), switch_output.c says what happens, switch_operate.c is for operators. */
+ * (hold_command.h), switch_output.c says what happens, switch_operate.c and switch_parent.c are for operators. */
 #ifndef CLI_SWITCH_SWITCH_H
 #define CLI_SWITCH_SWITCH_H
 
@@ -23,12 +23,18 @@ struct switch_options {
     const char *data;
     bool once;
     bool herd_free;
-    bool hadoop;
+    bool hadoop; /* layout and message of HDFS; of YARN */
+    bool yarn;
     int64_t failover_port; /* Hadoop's */
     /* for operators */
     bool cede;
     int64_t stay_out_ms;
     const char *override;
+    bool reset;
+    bool make_parent;
+    bool set_acl;
+    bool force;
+    bool non_interactive;
 };
 
 /* Groups below the elector's node. */
@@ -60,6 +66,11 @@ void switch_tell_request(const struct switch_options *o, const char *from, int64
 int switch_list(const struct switch_options *options);
 int switch_cede(const struct switch_options *options);
 int switch_override(const struct switch_options *options);
+
+/* --- switch_parent.c ------------------------------------------------------------------------ */
+
+/* --reset and --make-parent; the exit code. */
+int switch_parent(const struct switch_options *options);
 
 /* --- switch_run.c ----------------------------------------------------------------------- */
 

@@ -248,7 +248,7 @@ static int switch_operate_look(const struct switch_options *o, struct ceding *c,
 {
     struct address space;
     const struct conclave_elector_view *v = p->view;
-    int64_t token = v->active->token.czxid;
+    int64_t token = v->active != NULL ? v->active->token.czxid : 0;
     c->stepped_down = c->stepped_down || v->active == NULL || v->active->clean || token != c->token;
     if (!has_active(v) || token == c->token) {
         return -1;

@@ -388,7 +388,8 @@ static int elector_begin(struct switching *s, struct hold *r, struct conclave_el
     options.incarnation = s->incarnation;
     options.data = s->address.data;
     options.data_len = s->address.len;
-    options.layout = s->o->hadoop ? CONCLAVE_ELECTOR_LAYOUT_HADOOP : CONCLAVE_ELECTOR_LAYOUT_NATIVE;
+    options.layout = s->o->hadoop || s->o->yarn ? CONCLAVE_ELECTOR_LAYOUT_HADOOP
+                                                : CONCLAVE_ELECTOR_LAYOUT_NATIVE;
     options.herd_free = s->o->herd_free;
     options.health = s->health_state;
     options.lease.grace_ms = hold_lease_grace_ms(r);
@@ -494,7 +495,9 @@ static int address_make(struct switching *s)
     (void)snprintf(s->card.state, sizeof s->card.state, "INIT");
     buf_init(&s->address, 0);
     address_write(&s->address,
-                  o->hadoop ? CONCLAVE_ELECTOR_LAYOUT_HADOOP : CONCLAVE_ELECTOR_LAYOUT_NATIVE,
+                  o->yarn     ? ADDRESS_YARN
+                  : o->hadoop ? ADDRESS_HDFS
+                              : ADDRESS_NATIVE,
                   &address);
     return buf_ok(&s->address) ? 0 : CONCLAVE_ENOMEM;
 }

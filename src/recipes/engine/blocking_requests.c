@@ -1,5 +1,7 @@
 #include "recipes/engine/blocking_requests.h"
 
+#include "recipes/engine/recipe_runtime.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,5 +93,16 @@ int blocking_ensure(struct blocking *b, const char *path, const struct conclave_
         }
     }
     free(part);
+    return error;
+}
+
+int blocking_ensure_parent(struct blocking *b, const char *path, const struct conclave_acl *acl,
+                           size_t acl_count)
+{
+    char *parent = strndup(path, (size_t)(path_name(path) - path) - 1);
+    int error = parent == NULL      ? CONCLAVE_ENOMEM
+                : parent[0] == '\0' ? CONCLAVE_NO_NODE /* the chroot itself is missing */
+                                    : blocking_ensure(b, parent, acl, acl_count);
+    free(parent);
     return error;
 }

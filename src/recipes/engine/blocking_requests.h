@@ -40,4 +40,8 @@ int blocking_ask(struct blocking *b, enum conclave_op_type type, const char *pat
 int blocking_ensure(struct blocking *b, const char *path, const struct conclave_acl *acl,
                     size_t acl_count) CONCLAVE_MUST_USE;
 
+/* The same for what is above path, to which a write gave CONCLAVE_NO_NODE. */
+int blocking_ensure_parent(struct blocking *b, const char *path, const struct conclave_acl *acl,
+                           size_t acl_count) CONCLAVE_MUST_USE;
+
 #endif

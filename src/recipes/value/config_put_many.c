@@ -139,13 +139,10 @@ static int many_ensure(struct many *m)
     int error = 0;
     for (size_t i = 0; i < m->count && error == 0; i++) {
         const char *path = m->entries[i].path;
-        size_t len = (size_t)(path_name(path) - path) - 1;
-        if (m->before[i].there || len == 0 || parent_is_entry(m, i)) {
-            continue;
+        bool top = path_name(path) == path + 1;
+        if (!m->before[i].there && !top && !parent_is_entry(m, i)) {
+            error = blocking_ensure_parent(&m->blocking, path, NULL, 0);
         }
-        char *parent = strndup(path, len);
-        error = parent == NULL ? CONCLAVE_ENOMEM : blocking_ensure(&m->blocking, parent, NULL, 0);
-        free(parent);
     }
     return error;
 }

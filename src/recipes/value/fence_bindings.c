@@ -38,10 +38,7 @@ static char *leaf_path(const char *prefix)
 /* The nodes above a leaf. They are containers: the server removes them when nothing is bound below any more. */
 static int make_ancestors(struct blocking *b, const char *leaf)
 {
-    char *parent = strndup(leaf, (size_t)(path_name(leaf) - leaf) - 1);
-    int rc = parent == NULL ? CONCLAVE_ENOMEM : blocking_ensure(b, parent, NULL, 0);
-    free(parent);
-    return rc;
+    return blocking_ensure_parent(b, leaf, NULL, 0);
 }
 
 /* A parent may go between its making and ours, and the leaf as well. */

@@ -63,18 +63,6 @@ static int holder_look(struct held_value *v, struct conclave_stat *ret)
     return error == 0 && ret->ephemeral_owner != lease_session(v->lease) ? CONCLAVE_EBUSY : error;
 }
 
-/* The node above the value. */
-static int make_parents(struct held_value *v)
-{
-    const char *name = path_name(v->path);
-    char *parent = strndup(v->path, (size_t)(name - v->path) - 1);
-    int error = parent == NULL      ? CONCLAVE_ENOMEM
-                : parent[0] == '\0' ? CONCLAVE_NO_NODE /* the chroot itself is missing */
-                                    : blocking_ensure(&v->b, parent, NULL, 0);
-    free(parent);
-    return error;
-}
-
 /* One attempt, from what was read: CONCLAVE_BAD_VERSION when it was no longer so. */
 static int write_value(struct held_value *v, bool held, bool there,
                        const struct conclave_stat *value)
@@ -97,7 +85,7 @@ static int write_value(struct held_value *v, bool held, bool there,
     int error = blocking_request(&v->b, conclave_op_multi(parts, count), NULL);
     bool stale = error == CONCLAVE_NODE_EXISTS || (error == CONCLAVE_NO_NODE && (there || held));
     if (error == CONCLAVE_NO_NODE && !stale) {
-        error = make_parents(v);
+        error = blocking_ensure_parent(&v->b, v->path, NULL, 0);
         stale = error == 0;
     }
     return stale ? CONCLAVE_BAD_VERSION : error;

@@ -16,7 +16,7 @@ static void an_address_is_read_as_it_was_written(void **state)
     struct address read;
     struct buf text;
     buf_init(&text, 0);
-    address_write(&text, CONCLAVE_ELECTOR_LAYOUT_NATIVE, &a);
+    address_write(&text, ADDRESS_NATIVE, &a);
     address_read(text.data, text.len, &read);
     assert_string_equal(read.host, "db1");
     assert_int_equal(read.port, 5432);
@@ -32,7 +32,7 @@ static void hadoops_message_has_hadoops_fields(void **state)
     struct address read;
     struct buf text;
     buf_init(&text, 0);
-    address_write(&text, CONCLAVE_ELECTOR_LAYOUT_HADOOP, &a);
+    address_write(&text, ADDRESS_HDFS, &a);
     assert_int_equal(text.len, sizeof expected - 1);
     assert_memory_equal(text.data, expected, text.len);
     address_read(text.data, text.len, &read);

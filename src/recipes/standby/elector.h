@@ -17,8 +17,8 @@
  * READING goes on to PROVING when it finds that its own mark, whose answer was lost, was written.
  * The lease is that of the breadcrumb's version: whoever writes it next ends the lease.
  */
-#ifndef RECIPES_HOLD_ELECTOR_H
-#define RECIPES_HOLD_ELECTOR_H
+#ifndef RECIPES_STANDBY_ELECTOR_H
+#define RECIPES_STANDBY_ELECTOR_H
 
 #include "recipes/hold/contender.h"
 

@@ -6,8 +6,8 @@
  * holds the same lines; protobuf's readers skip what they do not know. What was not written by an
  * elector of this library is read as data of an unknown member.
  */
-#ifndef RECIPES_HOLD_BREADCRUMB_H
-#define RECIPES_HOLD_BREADCRUMB_H
+#ifndef RECIPES_STANDBY_BREADCRUMB_H
+#define RECIPES_STANDBY_BREADCRUMB_H
 
 #include "base/buf.h"
 

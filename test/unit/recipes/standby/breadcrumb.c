@@ -1,5 +1,5 @@
 /* The texts of an elector's nodes: both layouts, and what others wrote. */
-#include "recipes/hold/breadcrumb.h"
+#include "recipes/standby/breadcrumb.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

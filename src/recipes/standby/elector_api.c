@@ -1,7 +1,7 @@
 /* The public functions of an elector: their checks, copies and requests to the machine in elector.c; and
  * the queries of operators about its nodes. */
-#include "recipes/hold/breadcrumb.h"
-#include "recipes/hold/elector.h"
+#include "recipes/standby/breadcrumb.h"
+#include "recipes/standby/elector.h"
 
 #include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"

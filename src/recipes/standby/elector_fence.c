@@ -5,7 +5,7 @@
  */
 #include "client/core/threads.h"
 #include "recipes/engine/option_copies.h"
-#include "recipes/hold/elector.h"
+#include "recipes/standby/elector.h"
 
 #include <stdlib.h>
 #include <string.h>

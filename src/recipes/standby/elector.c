@@ -1,5 +1,5 @@
 /* The parts that an elector adds to the contender (contender.h): health, reports and callbacks. */
-#include "recipes/hold/elector.h"
+#include "recipes/standby/elector.h"
 
 #include "base/backoff.h"
 

@@ -6,8 +6,8 @@
  * read showed it to be this session's. Another client can get the lock in between only if an operator
  * deletes it. That client then tries again, but keeps its guarantee, which depends on the breadcrumb.
  */
-#include "recipes/hold/breadcrumb.h"
-#include "recipes/hold/elector.h"
+#include "recipes/standby/breadcrumb.h"
+#include "recipes/standby/elector.h"
 
 #include <assert.h>
 #include <stdlib.h>

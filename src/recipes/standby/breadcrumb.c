@@ -1,4 +1,6 @@
-#include "recipes/hold/breadcrumb.h"
+#include "recipes/standby/breadcrumb.h"
+
+#include "recipes/standby/protobuf_fields.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,14 +9,7 @@
 
 #define TITLE "conclave elector\n"
 
-enum {
-    FIELD = 2047,    /* of the message, for our lines */
-    WIRE_VARINT = 0, /* protobuf's wire types */
-    WIRE_64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_32 = 5,
-    VARINT_MAX = 10, /* bytes */
-};
+enum { FIELD = 2047 /* of the message, for our lines */ };
 
 /* --- writing --------------------------------------------------------------------- */
 
@@ -22,17 +17,6 @@ static void write_lines(struct buf *out, const struct conclave_breadcrumb *crumb
 {
     buf_printf(out, TITLE "id=%s\nincarnation=%s\ntoken=%" PRId64 "\nclean=%d\n\n", crumb->id,
                crumb->incarnation, crumb->token.czxid, crumb->clean ? 1 : 0);
-}
-
-static void write_varint(struct buf *out, uint64_t value)
-{
-    uint8_t bytes[VARINT_MAX];
-    size_t count = 0;
-    for (; value >= 0x80; value >>= 7) {
-        bytes[count++] = (uint8_t)(value | 0x80);
-    }
-    bytes[count++] = (uint8_t)value;
-    buf_append(out, bytes, count);
 }
 
 void breadcrumb_write(struct buf *out, enum conclave_elector_layout layout,
@@ -47,9 +31,7 @@ void breadcrumb_write(struct buf *out, enum conclave_elector_layout layout,
     buf_init(&lines, out->max);
     write_lines(&lines, crumb);
     buf_append(out, crumb->data, crumb->data_len);
-    write_varint(out, FIELD << 3 | WIRE_BYTES);
-    write_varint(out, lines.len);
-    buf_append(out, lines.data, lines.len);
+    protobuf_write_bytes(out, FIELD, lines.data, lines.len);
     out->failed = out->failed || !buf_ok(&lines);
     buf_finish(&lines);
 }
@@ -101,56 +83,20 @@ static char *read_lines(char *at, char *end, struct conclave_breadcrumb *ret)
     return at + 1;
 }
 
-/* Moves *at behind a number; false when it is cut off or too long. */
-static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < VARINT_MAX && *at < end; i++) {
-        uint8_t byte = *(*at)++;
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if (byte < 0x80) {
-            *ret = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Moves *at behind a field's value; *ret_len: of what it holds. */
-static bool skip_value(const uint8_t **at, const uint8_t *end, unsigned wire_type, size_t *ret_len)
-{
-    uint64_t len = wire_type == WIRE_64 ? 8 : 4;
-    if (wire_type == WIRE_VARINT) {
-        return read_varint(at, end, &len);
-    }
-    if (wire_type == WIRE_BYTES ? !read_varint(at, end, &len)
-                                : wire_type != WIRE_64 && wire_type != WIRE_32) {
-        return false;
-    }
-    if (len > (uint64_t)(end - *at)) {
-        return false;
-    }
-    *at += len;
-    *ret_len = (size_t)len;
-    return true;
-}
-
 /* Our field at the end of a protobuf message, as Hadoop's layout has it; NULL: not there. *ret_field
  * is where it begins. */
 static char *find_field(char *text, size_t len, char **ret_field)
 {
     const uint8_t *at = (const uint8_t *)text;
     const uint8_t *end = at + len;
+    struct protobuf_field field;
     while (at < end) {
-        const uint8_t *field = at;
-        uint64_t key;
-        size_t value_len = 0;
-        if (!read_varint(&at, end, &key) || !skip_value(&at, end, key & 7, &value_len)) {
+        if (!protobuf_read(&at, end, &field)) {
             return NULL;
         }
-        if (key == (FIELD << 3 | WIRE_BYTES) && at == end) {
-            *ret_field = text + (field - (const uint8_t *)text);
-            return text + len - value_len;
+        if (field.number == FIELD && field.type == PROTOBUF_BYTES && at == end) {
+            *ret_field = text + (field.begin - (const uint8_t *)text);
+            return text + len - field.value;
         }
     }
     return NULL;

@@ -1,13 +1,10 @@
 /* The queries of operators about an elector's nodes: the holder, the last active member, and the word
  * that the one before is dead. Blocking, and without a handle. */
-#include "recipes/hold/breadcrumb.h"
+#include "recipes/standby/elector_view.h"
 
-#include "recipes/engine/blocking_requests.h"
 #include "recipes/engine/contender_names.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/recipe_runtime.h"
-
-#include <conclave/elector.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,12 +19,6 @@ struct elector_view {
     char *active_text;
 };
 
-/* Requests of one question, and the time that is left for them. */
-struct elector_question {
-    struct blocking blocking;
-    const char *dir;
-};
-
 /* A node's text, with room for a NUL, and its stat. */
 static int view_get(struct elector_question *q, const char *name, char **ret_text, size_t *ret_len,
                     struct conclave_stat *ret_stat)
@@ -39,7 +30,7 @@ static int view_get(struct elector_question *q, const char *name, char **ret_tex
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     op.linearizable = true;
-    int error = blocking_once(&q->blocking, op, &reply);
+    int error = blocking_request(&q->blocking, op, &reply);
     if (error == 0) {
         *ret_text = bytes_copy(reply->data, reply->data_len);
         *ret_len = reply->data_len;
@@ -61,8 +52,7 @@ static int view_first_in_line(struct elector_question *q, char **ret_name)
     if (path == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
-    int error = blocking_once(&q->blocking, op, &reply);
+    int error = blocking_ask(&q->blocking, CONCLAVE_OP_GET_CHILDREN, path, &reply);
     if (error == 0) {
         error = contenders_filter(CONCLAVE_NAMING_NATIVE, false, reply, &list, &count);
     }
@@ -102,8 +92,7 @@ static int view_read_lock(struct elector_question *q, struct elector_view *v)
     return error == CONCLAVE_NO_NODE ? 0 : error; /* no member has it */
 }
 
-/* The breadcrumb, whose strings point into *ret_text, and the version of its node. */
-static int view_read_crumb(struct elector_question *q, char **ret_text,
+int elector_question_crumb(struct elector_question *q, char **ret_text,
                            struct conclave_breadcrumb *ret, int32_t *ret_version)
 {
     struct conclave_stat stat;
@@ -122,13 +111,13 @@ static int view_read_crumb(struct elector_question *q, char **ret_text,
 static int view_read_active(struct elector_question *q, struct elector_view *v)
 {
     int32_t version;
-    int error = view_read_crumb(q, &v->active_text, &v->active, &version);
+    int error = elector_question_crumb(q, &v->active_text, &v->active, &version);
     v->public.active = error == 0 ? &v->active : NULL;
     return error == CONCLAVE_NO_NODE ? 0 : error; /* no member was active */
 }
 
-static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
-                      struct elector_question *ret)
+int elector_question_begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
+                           struct elector_question *ret)
 {
     int error = recipes_may_block(rt);
     if (error == 0 && !option_path_valid(dir)) {
@@ -143,7 +132,7 @@ int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t 
                           struct conclave_elector_view **ret)
 {
     struct elector_question q;
-    int error = view_begin(rt, dir, timeout_ms, &q);
+    int error = elector_question_begin(rt, dir, timeout_ms, &q);
     if (error != 0) {
         return error;
     }
@@ -207,9 +196,9 @@ int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
     struct conclave_breadcrumb crumb;
     int32_t version;
     char *text = NULL;
-    int error = view_begin(rt, dir, timeout_ms, &q);
+    int error = elector_question_begin(rt, dir, timeout_ms, &q);
     if (error == 0) {
-        error = view_read_crumb(&q, &text, &crumb, &version);
+        error = elector_question_crumb(&q, &text, &crumb, &version);
     }
     if (error != 0) {
         return error;

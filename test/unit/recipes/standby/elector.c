@@ -1,281 +1,77 @@
 /* The elector against a server that misbehaves on command: E97 to E102, E122, and what becomes of it
  * when links, sessions and nodes go. */
-#include "recipes/hold/elector.h"
-#include "support/candidate.h"
-
-#define DIR "/app/service"
-#define LOCK_NODE DIR "/ActiveStandbyElectorLock"
-#define CRUMB_NODE DIR "/ActiveBreadCrumb"
-#define OVERRIDE_NODE DIR "/FenceOverride"
+#include "support/standby.h"
 
 enum { TURNS = 10 }; /* of two that are active in turn */
-
-/* A member of the service: its client, and the arguments of its callbacks. */
-struct member {
-    struct candidate base; /* client and recipes; its lock guards what follows */
-    struct conclave_elector *elector;
-    const char *incarnation;
-    bool herd_free;
-    int64_t backoff_ms; /* 0: short */
-    enum conclave_elector_layout layout;
-    enum conclave_health health;
-
-    _Atomic int activated;
-    _Atomic int deactivated;
-    _Atomic int why;
-    _Atomic int64_t stop_within_ms;
-    _Atomic int64_t token;
-    _Atomic int64_t active_from_ns;
-    /* Start of deactivate, or the end of the lease if that came first. */
-    _Atomic int64_t active_to_ns;
-    _Atomic int fenced; /* calls of fence */
-    char fenced_id[64];
-    _Atomic int64_t fenced_token;
-    _Atomic int states; /* seen, a bit each */
-    _Atomic int closed;
-    _Atomic bool broken; /* not alternating, or after the end */
-
-    _Atomic int fail_activate;
-    _Atomic int fail_fence;
-    _Atomic int fail_deactivate;
-    _Atomic int64_t fence_ms;
-};
-
-static int get(const struct member *m, const _Atomic int *field)
-{
-    return *field;
-}
-
-static bool fenced_was(struct member *m, const char *id)
-{
-    (void)pthread_mutex_lock(&m->base.lock);
-    bool same = strcmp(m->fenced_id, id) == 0;
-    (void)pthread_mutex_unlock(&m->base.lock);
-    return same;
-}
-
-#define ACTIVE(m) conclave_elector_is_active((m)->elector)
-#define STATE_IS(m, s) (conclave_elector_state((m)->elector) == CONCLAVE_ELECTOR_##s)
-
-static int on_activate(struct conclave_elector *elector, struct conclave_token token, void *ctx)
-{
-    struct member *m = ctx;
-    (void)pthread_mutex_lock(&m->base.lock);
-    m->broken = m->broken || m->activated != m->deactivated || m->closed > 0;
-    m->activated++;
-    m->token = token.czxid;
-    m->active_from_ns = now_ns();
-    int result = m->fail_activate > 0 ? -1 : 0;
-    m->fail_activate -= m->fail_activate > 0;
-    (void)pthread_mutex_unlock(&m->base.lock);
-    return result;
-}
-
-/* Of the time as active that ends: nothing is proved anew before deactivate has returned. */
-static int64_t lease_end(const struct conclave_elector *elector)
-{
-    struct conclave_client *client = elector->c.handle.rt->client;
-    client_lock(client);
-    int64_t until = elector->c.holder.until_ns;
-    client_unlock(client);
-    return until;
-}
-
-static int on_deactivate(struct conclave_elector *elector, int why, int64_t stop_within_ms,
-                         void *ctx)
-{
-    struct member *m = ctx;
-    int64_t to = now_ns();
-    bool active = conclave_elector_is_active(elector);
-    int64_t until = lease_end(elector);
-    (void)pthread_mutex_lock(&m->base.lock);
-    m->broken = m->broken || active || m->activated != m->deactivated + 1 || m->closed > 0;
-    m->deactivated++;
-    m->why = why;
-    m->stop_within_ms = stop_within_ms;
-    m->active_to_ns = until != 0 && until < to ? until : to; /* this thread may come late */
-    int result = m->fail_deactivate;
-    (void)pthread_mutex_unlock(&m->base.lock);
-    return result;
-}
-
-static int on_fence(struct conclave_elector *elector, const struct conclave_breadcrumb *old,
-                    struct conclave_token mine, void *ctx)
-{
-    struct member *m = ctx;
-    (void)pthread_mutex_lock(&m->base.lock);
-    m->broken = m->broken || mine.czxid <= old->token.czxid || m->closed > 0;
-    m->fenced++;
-    (void)snprintf(m->fenced_id, sizeof m->fenced_id, "%s", old->id);
-    m->fenced_token = old->token.czxid;
-    int result = m->fail_fence > 0 ? -1 : 0;
-    m->fail_fence -= m->fail_fence > 0;
-    int64_t ms = m->fence_ms;
-    (void)pthread_mutex_unlock(&m->base.lock);
-    sleep_ms(ms);
-    return result;
-}
-
-static void on_state(struct conclave_elector *elector, enum conclave_elector_state state,
-                     const char *reason, void *ctx)
-{
-    struct member *m = ctx;
-    (void)pthread_mutex_lock(&m->base.lock);
-    m->broken = m->broken || m->closed > 0;
-    m->states |= 1 << state;
-    (void)pthread_mutex_unlock(&m->base.lock);
-}
-
-static void on_closed(struct conclave_elector *elector, int why, void *ctx)
-{
-    struct member *m = ctx;
-    (void)pthread_mutex_lock(&m->base.lock);
-    m->closed++;
-    (void)pthread_mutex_unlock(&m->base.lock);
-}
-
-static void member_open(struct member *m, struct fake_zk *zk, int endpoint, const char *name)
-{
-    memset(m, 0, sizeof *m);
-    candidate_connect(&m->base, zk, endpoint, name);
-    m->health = CONCLAVE_HEALTH_HEALTHY;
-}
-
-static void member_start(struct member *m)
-{
-    static const struct conclave_elector_callbacks callbacks = {
-        sizeof callbacks, on_activate, on_deactivate, on_fence, on_state, on_closed};
-    struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
-    options.dir = DIR;
-    options.id = m->base.name;
-    options.incarnation = m->incarnation;
-    options.data = m->layout == CONCLAVE_ELECTOR_LAYOUT_HADOOP ? "\x0a\x02ns" : "address";
-    options.data_len = m->layout == CONCLAVE_ELECTOR_LAYOUT_HADOOP ? 4 : 7;
-    options.layout = m->layout;
-    options.herd_free = m->herd_free;
-    options.health = m->health;
-    options.backoff_min_ms = m->backoff_ms != 0 ? m->backoff_ms : 20;
-    options.backoff_max_ms = m->backoff_ms != 0 ? m->backoff_ms : 100;
-    m->closed = 0;
-    assert_int_equal(conclave_elector_open(m->base.recipes, &options, &callbacks, m, &m->elector),
-                     0);
-}
-
-static void member_join(struct member *m, struct fake_zk *zk, int endpoint, const char *name)
-{
-    member_open(m, zk, endpoint, name);
-    member_start(m);
-}
-
-static void member_stop(struct member *m)
-{
-    assert_int_equal(conclave_elector_close_wait(m->elector, PATIENCE_MS), 0);
-    assert_false(m->broken);
-    assert_int_equal(m->closed, 1);
-    assert_int_equal(m->activated, m->deactivated);
-    conclave_elector_destroy(m->elector);
-    m->elector = NULL;
-}
-
-static void member_finish(struct member *m)
-{
-    if (m->elector != NULL) {
-        member_stop(m);
-    }
-    candidate_finish(&m->base);
-}
-
-static bool crumb_has(struct fake_zk *zk, const char *part)
-{
-    char text[512];
-    return fake_zk_data(zk, CRUMB_NODE, text, sizeof text) && strstr(text, part) != NULL;
-}
-
-/* One that died as the active one: its session is over, its breadcrumb remains. */
-static void one_died(struct fake_zk *zk, const char *name)
-{
-    struct member m;
-    member_join(&m, zk, 3, name);
-    EVENTUALLY(ACTIVE(&m));
-    m.fail_deactivate = -1;
-    fake_zk_link(zk, 3, FAKE_REFUSE);
-    fake_zk_expire(zk, 0);
-    EVENTUALLY(!ACTIVE(&m));
-    member_stop(&m);
-    candidate_finish(&m.base);
-    fake_zk_link(zk, 3, FAKE_UP);
-    assert_true(fake_zk_exists(zk, CRUMB_NODE));
-    assert_false(fake_zk_exists(zk, LOCK_NODE));
-}
 
 static void the_first_is_active_and_the_second_waits(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
-    member_join(&a, zk, 0, "a");
+    struct standby a;
+    struct standby b;
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(ACTIVE(&a));
     EVENTUALLY(STATE_IS(&a, ACTIVE));
     assert_int_equal(a.token, fake_zk_czxid(zk, LOCK_NODE));
     assert_int_equal(conclave_elector_token(a.elector).czxid, a.token);
-    member_join(&b, zk, 1, "b");
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));
     STAYS(!ACTIVE(&b), 300);
-    assert_true(crumb_has(zk, "id=a\n"));
-    member_stop(&a);
+    assert_true(standby_crumb_has(zk, "id=a\n"));
+    standby_stop(&a);
     EVENTUALLY(ACTIVE(&b));
-    assert_int_equal(get(&b, &b.fenced), 0);
+    assert_int_equal(standby_get(&b, &b.fenced), 0);
     assert_true(b.token > a.token);
     assert_true(b.active_from_ns > a.active_to_ns);
-    member_finish(&b);
-    member_finish(&a);
+    standby_finish(&b);
+    standby_finish(&a);
     assert_int_equal(fake_zk_ephemerals(zk), 0);
 }
 
 static void E97_a_dead_one_is_fenced_before_another_is_active(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member b;
-    one_died(zk, "a");
-    member_open(&b, zk, 1, "b");
+    struct standby b;
+    standby_dies(zk, "a");
+    standby_open(&b, zk, 1, "b");
     b.fence_ms = 100;
-    member_start(&b);
+    standby_start(&b);
     EVENTUALLY(STATE_IS(&b, FENCING));
-    assert_int_equal(get(&b, &b.activated), 0);
+    assert_int_equal(standby_get(&b, &b.activated), 0);
     EVENTUALLY(ACTIVE(&b));
     assert_int_equal(b.fenced, 1);
-    assert_true(fenced_was(&b, "a"));
-    assert_true(crumb_has(zk, "id=b\n"));
-    member_finish(&b);
+    assert_true(standby_fenced(&b, "a"));
+    assert_true(standby_crumb_has(zk, "id=b\n"));
+    standby_finish(&b);
 }
 
 static void E97_one_that_cannot_be_fenced_blocks_and_its_breadcrumb_stays(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member b;
-    one_died(zk, "a");
-    member_open(&b, zk, 1, "b");
+    struct standby b;
+    standby_dies(zk, "a");
+    standby_open(&b, zk, 1, "b");
     b.fail_fence = 3;
-    member_start(&b);
-    EVENTUALLY(get(&b, &b.fenced) == 2);
-    assert_int_equal(get(&b, &b.activated), 0);
-    assert_true(crumb_has(zk, "id=a\n"));
+    standby_start(&b);
+    EVENTUALLY(standby_get(&b, &b.fenced) == 2);
+    assert_int_equal(standby_get(&b, &b.activated), 0);
+    assert_true(standby_crumb_has(zk, "id=a\n"));
     EVENTUALLY(ACTIVE(&b)); /* the fourth time */
-    assert_int_equal(get(&b, &b.fenced), 4);
-    member_finish(&b);
+    assert_int_equal(standby_get(&b, &b.fenced), 4);
+    standby_finish(&b);
 }
 
 static void an_operator_may_say_that_it_is_dead(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member b;
+    struct standby b;
     struct conclave_elector_view *view;
     struct conclave_token wrong = {1};
-    one_died(zk, "a");
-    member_open(&b, zk, 1, "b");
+    standby_dies(zk, "a");
+    standby_open(&b, zk, 1, "b");
     b.fail_fence = 1000;
-    member_start(&b);
-    EVENTUALLY(get(&b, &b.fenced) >= 2);
+    standby_start(&b);
+    EVENTUALLY(standby_get(&b, &b.fenced) >= 2);
     assert_int_equal(conclave_elector_view(b.base.recipes, DIR, PATIENCE_MS, &view), 0);
     assert_non_null(view->active);
     assert_string_equal(view->active->id, "a");
@@ -288,129 +84,129 @@ static void an_operator_may_say_that_it_is_dead(void **state)
     conclave_elector_view_free(view);
     EVENTUALLY(ACTIVE(&b));
     assert_false(fake_zk_exists(zk, OVERRIDE_NODE)); /* for this one only */
-    member_finish(&b);
+    standby_finish(&b);
 }
 
 static void E98_lock_lost_during_a_fence_means_no_activation(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member b;
-    one_died(zk, "a");
-    member_open(&b, zk, 1, "b");
+    struct standby b;
+    standby_dies(zk, "a");
+    standby_open(&b, zk, 1, "b");
     b.fence_ms = 400;
     b.fail_fence = 0;
-    member_start(&b);
-    EVENTUALLY(get(&b, &b.fenced) == 1);
-    struct member c;
-    member_open(&c, zk, 2, "c");
+    standby_start(&b);
+    EVENTUALLY(standby_get(&b, &b.fenced) == 1);
+    struct standby c;
+    standby_open(&c, zk, 2, "c");
     c.fail_fence = 1000;
     fake_zk_delete(zk, LOCK_NODE); /* an operator; and c is there first */
-    member_start(&c);
+    standby_start(&c);
     fake_zk_link(zk, 1, FAKE_REFUSE);
     fake_zk_expire(zk, candidate_session(&b.base));
     sleep_ms(600);
-    assert_int_equal(get(&b, &b.activated), 0);
-    assert_true(crumb_has(zk, "id=a\n"));
+    assert_int_equal(standby_get(&b, &b.activated), 0);
+    assert_true(standby_crumb_has(zk, "id=a\n"));
     fake_zk_link(zk, 1, FAKE_UP);
     EVENTUALLY(ACTIVE(&b)); /* c gives up again and again, b fences again */
-    assert_true(get(&b, &b.fenced) >= 2);
-    member_finish(&b);
-    member_finish(&c);
+    assert_true(standby_get(&b, &b.fenced) >= 2);
+    standby_finish(&b);
+    standby_finish(&c);
 }
 
 static void E99_the_same_id_in_another_incarnation_is_fenced(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member twin;
-    one_died(zk, "a");
-    member_join(&twin, zk, 1, "a");
+    struct standby twin;
+    standby_dies(zk, "a");
+    standby_join(&twin, zk, 1, "a");
     EVENTUALLY(ACTIVE(&twin));
     assert_int_equal(twin.fenced, 1);
-    assert_true(fenced_was(&twin, "a"));
-    member_finish(&twin);
+    assert_true(standby_fenced(&twin, "a"));
+    standby_finish(&twin);
 }
 
 static void the_same_incarnation_need_not_be_fenced(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    member_open(&a, zk, 0, "a");
+    struct standby a;
+    standby_open(&a, zk, 0, "a");
     a.incarnation = "one";
-    member_start(&a);
+    standby_start(&a);
     EVENTUALLY(ACTIVE(&a));
     fake_zk_expire(zk, 0);
-    EVENTUALLY(get(&a, &a.deactivated) == 1);
-    EVENTUALLY(get(&a, &a.activated) == 2);
+    EVENTUALLY(standby_get(&a, &a.deactivated) == 1);
+    EVENTUALLY(standby_get(&a, &a.activated) == 2);
     assert_int_equal(a.fenced, 0);
-    member_finish(&a);
+    standby_finish(&a);
 }
 
 static void E100_an_orderly_end_leaves_nobody_to_fence(void **state)
 {
     struct fake_zk *zk = *state;
     for (int layout = 0; layout <= CONCLAVE_ELECTOR_LAYOUT_HADOOP; layout++) {
-        struct member a;
-        struct member b;
-        member_open(&a, zk, 0, "a");
+        struct standby a;
+        struct standby b;
+        standby_open(&a, zk, 0, "a");
         a.layout = (enum conclave_elector_layout)layout;
-        member_start(&a);
+        standby_start(&a);
         EVENTUALLY(ACTIVE(&a));
-        member_finish(&a);
+        standby_finish(&a);
         if (layout == CONCLAVE_ELECTOR_LAYOUT_HADOOP) {
             assert_false(fake_zk_exists(zk, CRUMB_NODE));
         } else {
-            assert_true(crumb_has(zk, "clean=1\n"));
+            assert_true(standby_crumb_has(zk, "clean=1\n"));
         }
-        member_open(&b, zk, 1, "b");
+        standby_open(&b, zk, 1, "b");
         b.layout = (enum conclave_elector_layout)layout;
-        member_start(&b);
+        standby_start(&b);
         EVENTUALLY(ACTIVE(&b));
         assert_int_equal(b.fenced, 0);
-        member_finish(&b);
+        standby_finish(&b);
     }
 }
 
 static void one_that_is_not_sure_to_have_stopped_is_fenced(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
-    member_join(&a, zk, 0, "a");
+    struct standby a;
+    struct standby b;
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(ACTIVE(&a));
     a.fail_deactivate = -1;
-    member_finish(&a);
-    assert_true(crumb_has(zk, "clean=0\n"));
-    member_join(&b, zk, 1, "b");
+    standby_finish(&a);
+    assert_true(standby_crumb_has(zk, "clean=0\n"));
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(ACTIVE(&b));
     assert_int_equal(b.fenced, 1);
-    member_finish(&b);
+    standby_finish(&b);
 }
 
 static void E101_a_breadcrumb_whose_answer_was_lost_counts(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    member_open(&a, zk, 0, "a");
+    struct standby a;
+    standby_open(&a, zk, 0, "a");
     hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
-    member_start(&a);
+    standby_start(&a);
     EVENTUALLY(ACTIVE(&a));
     assert_int_equal(fake_zk_hooks_left(zk), 0);
     assert_int_equal(a.fenced, 0);
-    assert_int_equal(get(&a, &a.activated), 1);
-    member_finish(&a);
+    assert_int_equal(standby_get(&a, &a.activated), 1);
+    standby_finish(&a);
 }
 
 static void E102_a_lock_whose_answer_was_lost_is_active_not_standby(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    member_open(&a, zk, 0, "a");
+    struct standby a;
+    standby_open(&a, zk, 0, "a");
     hook(zk, 0, WIRE_CREATE2, LOCK_NODE, 2, FAKE_DROP_REPLY); /* the first has no parent yet */
-    member_start(&a);
+    standby_start(&a);
     EVENTUALLY(ACTIVE(&a));
     assert_int_equal(fake_zk_hooks_left(zk), 0);
     assert_int_equal(a.states & 1 << CONCLAVE_ELECTOR_STANDBY, 0);
-    member_finish(&a);
+    standby_finish(&a);
 }
 
 static int the_old_version(void *ctx, int32_t *ret)
@@ -422,21 +218,21 @@ static int the_old_version(void *ctx, int32_t *ret)
 static void E122_who_lost_the_lock_to_an_operator_is_fenced_out(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
+    struct standby a;
+    struct standby b;
     struct conclave_op write = conclave_op_create(DIR "/x", "", 0, CONCLAVE_PERSISTENT);
-    member_join(&a, zk, 0, "a");
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(ACTIVE(&a));
     assert_int_equal(conclave_elector_fenced_multi(a.elector, &write, 1, NULL), 0);
     int32_t version;
     client_lock(a.base.client);
     version = a.elector->crumb_version;
     client_unlock(a.base.client);
-    member_join(&b, zk, 1, "b");
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));
     a.fail_deactivate = -1;
     fake_zk_delete(zk, LOCK_NODE);
-    EVENTUALLY(get(&a, &a.deactivated) == 1);
+    EVENTUALLY(standby_get(&a, &a.deactivated) == 1);
     assert_int_equal(a.why, CONCLAVE_ELOST);
     assert_int_equal(a.stop_within_ms, 0);
     EVENTUALLY(ACTIVE(&b) || ACTIVE(&a));
@@ -445,13 +241,13 @@ static void E122_who_lost_the_lock_to_an_operator_is_fenced_out(void **state)
     assert_int_equal(fenced_multi_version(a.base.client, CRUMB_NODE, &old, &write, 1, NULL),
                      CONCLAVE_EFENCED);
     assert_false(fake_zk_exists(zk, DIR "/y"));
-    member_finish(&a);
-    member_finish(&b);
+    standby_finish(&a);
+    standby_finish(&b);
 }
 
 /* Writes as a says as long as it may, each time with the tokens that it had before and after. */
 struct writing {
-    struct member *member;
+    struct standby *member;
     atomic_bool stop;
     atomic_int done;
 };
@@ -476,8 +272,8 @@ static void *write_on(void *arg)
 static void no_write_lands_in_anothers_time(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
+    struct standby a;
+    struct standby b;
     struct writing writing = {.member = &a};
     struct conclave_op log = conclave_op_create(DIR "/log", "", 0, CONCLAVE_PERSISTENT);
     struct conclave_op list = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, DIR "/log", 0);
@@ -485,13 +281,13 @@ static void no_write_lands_in_anothers_time(void **state)
     int64_t from[TURNS];
     int64_t to[TURNS];
     pthread_t thread;
-    member_open(&a, zk, 0, "a");
-    member_open(&b, zk, 1, "b");
+    standby_open(&a, zk, 0, "a");
+    standby_open(&b, zk, 1, "b");
     a.layout = b.layout = CONCLAVE_ELECTOR_LAYOUT_HADOOP;
-    member_start(&a);
+    standby_start(&a);
     EVENTUALLY(ACTIVE(&a));
     assert_int_equal(conclave_call(a.base.client, &log, NULL), 0);
-    member_start(&b);
+    standby_start(&b);
     EVENTUALLY(STATE_IS(&b, STANDBY));
     assert_int_equal(pthread_create(&thread, NULL, write_on, &writing), 0);
     for (int turn = 0; turn < TURNS; turn++) {
@@ -526,116 +322,116 @@ static void no_write_lands_in_anothers_time(void **state)
         conclave_reply_free(stat);
     }
     conclave_reply_free(reply);
-    member_finish(&a);
-    member_finish(&b);
+    standby_finish(&a);
+    standby_finish(&b);
 }
 
 static void a_breadcrumb_that_another_wrote_ends_the_lease(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
+    struct standby a;
     struct conclave_op set = conclave_op_set(CRUMB_NODE, "another", 7, -1);
-    member_join(&a, zk, 0, "a");
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(ACTIVE(&a));
     a.fail_deactivate = -1;
     assert_int_equal(conclave_call(a.base.client, &set, NULL), 0);
-    EVENTUALLY(get(&a, &a.deactivated) == 1);
-    EVENTUALLY(get(&a, &a.fenced) == 1); /* the node there now is a stranger's */
-    assert_true(fenced_was(&a, ""));
-    member_finish(&a);
+    EVENTUALLY(standby_get(&a, &a.deactivated) == 1);
+    EVENTUALLY(standby_get(&a, &a.fenced) == 1); /* the node there now is a stranger's */
+    assert_true(standby_fenced(&a, ""));
+    standby_finish(&a);
 }
 
 static void the_lease_ends_before_another_can_be_active(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
-    member_join(&a, zk, 0, "a");
+    struct standby a;
+    struct standby b;
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(ACTIVE(&a));
-    member_join(&b, zk, 1, "b");
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));
     a.fail_deactivate = -1;
     fake_zk_link(zk, 0, FAKE_SILENT);
     EVENTUALLY(ACTIVE(&b));
-    assert_int_equal(get(&a, &a.deactivated), 1);
+    assert_int_equal(standby_get(&a, &a.deactivated), 1);
     assert_true(a.active_to_ns < b.active_from_ns);
     assert_int_equal(b.fenced, 1);
     fake_zk_link(zk, 0, FAKE_UP);
-    member_finish(&b);
-    member_finish(&a);
+    standby_finish(&b);
+    standby_finish(&a);
 }
 
 static void only_a_healthy_one_takes_part(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
-    member_open(&a, zk, 0, "a");
+    struct standby a;
+    struct standby b;
+    standby_open(&a, zk, 0, "a");
     a.health = CONCLAVE_HEALTH_INITIALIZING;
-    member_start(&a);
+    standby_start(&a);
     STAYS(!ACTIVE(&a) && !fake_zk_exists(zk, LOCK_NODE), 100);
     conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_HEALTHY);
     EVENTUALLY(ACTIVE(&a));
-    member_join(&b, zk, 1, "b");
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));
     conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_NOT_RESPONDING);
     EVENTUALLY(ACTIVE(&b));
-    assert_int_equal(get(&b, &b.fenced), 1); /* whatever it says of itself */
+    assert_int_equal(standby_get(&b, &b.fenced), 1); /* whatever it says of itself */
     EVENTUALLY(STATE_IS(&a, NEUTRAL));
     conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_HEALTHY);
     EVENTUALLY(STATE_IS(&a, STANDBY));
-    member_finish(&b);
-    member_finish(&a);
+    standby_finish(&b);
+    standby_finish(&a);
 }
 
 static void who_cedes_stays_out_for_a_while(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
-    member_join(&a, zk, 0, "a");
+    struct standby a;
+    struct standby b;
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(ACTIVE(&a));
-    member_join(&b, zk, 1, "b");
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));
     assert_int_equal(conclave_elector_cede(a.elector, 300), 0);
     EVENTUALLY(ACTIVE(&b));
-    assert_int_equal(get(&b, &b.fenced), 0);
+    assert_int_equal(standby_get(&b, &b.fenced), 0);
     EVENTUALLY(STATE_IS(&a, STANDBY)); /* back in the race, and not active */
     assert_true(now_ns() - a.active_to_ns >= 250 * (int64_t)1000000);
-    member_finish(&a);
-    member_finish(&b);
+    standby_finish(&a);
+    standby_finish(&b);
 }
 
 static void a_failed_activation_passes_it_on(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    member_open(&a, zk, 0, "a");
+    struct standby a;
+    standby_open(&a, zk, 0, "a");
     a.fail_activate = 2;
-    member_start(&a);
-    EVENTUALLY(get(&a, &a.deactivated) == 2);
+    standby_start(&a);
+    EVENTUALLY(standby_get(&a, &a.deactivated) == 2);
     EVENTUALLY(ACTIVE(&a));
-    assert_int_equal(get(&a, &a.activated), 3);
-    member_finish(&a);
+    assert_int_equal(standby_get(&a, &a.activated), 3);
+    standby_finish(&a);
 }
 
 static void in_a_line_one_departure_wakes_one(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member m[4];
+    struct standby m[4];
     static const char *const names[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; i++) {
-        member_open(&m[i], zk, i, names[i]);
+        standby_open(&m[i], zk, i, names[i]);
         m[i].herd_free = true;
-        member_start(&m[i]);
+        standby_start(&m[i]);
         EVENTUALLY(STATE_IS(&m[i], STANDBY) || ACTIVE(&m[i]));
     }
     EVENTUALLY(ACTIVE(&m[0]));
     sleep_ms(100);
     fake_zk_count_reset(zk);
-    member_stop(&m[0]);
+    standby_stop(&m[0]);
     EVENTUALLY(ACTIVE(&m[1]));
-    assert_int_equal(get(&m[1], &m[1].fenced), 0);
+    assert_int_equal(standby_get(&m[1], &m[1].fenced), 0);
     assert_int_equal(
         fake_zk_count(zk, 2, WIRE_GET_CHILDREN2) + fake_zk_count(zk, 2, WIRE_GET_CHILDREN) +
             fake_zk_count(zk, 3, WIRE_GET_CHILDREN2) + fake_zk_count(zk, 3, WIRE_GET_CHILDREN),
@@ -644,11 +440,11 @@ static void in_a_line_one_departure_wakes_one(void **state)
     fake_zk_link(zk, 1, FAKE_REFUSE);
     fake_zk_expire(zk, candidate_session(&m[1].base));
     EVENTUALLY(ACTIVE(&m[2]));
-    assert_int_equal(get(&m[2], &m[2].fenced), 1);
+    assert_int_equal(standby_get(&m[2], &m[2].fenced), 1);
     assert_true(m[2].token > m[1].token);
     fake_zk_link(zk, 1, FAKE_UP);
     for (int i = 0; i < 4; i++) {
-        member_finish(&m[i]);
+        standby_finish(&m[i]);
     }
     assert_int_equal(fake_zk_ephemerals(zk), 0);
 }
@@ -663,25 +459,25 @@ static void trouble_at_every_step(void **state)
     for (int herd_free = 0; herd_free <= 1; herd_free++) {
         for (size_t a = 0; a < sizeof actions / sizeof actions[0]; a++) {
             for (int nth = 1; nth <= 10; nth++) {
-                struct member old;
-                struct member new;
+                struct standby old;
+                struct standby new;
                 fake_zk_reset(zk);
-                member_open(&old, zk, 0, "old");
-                member_open(&new, zk, 1, "new");
+                standby_open(&old, zk, 0, "old");
+                standby_open(&new, zk, 1, "new");
                 old.herd_free = new.herd_free = herd_free == 1;
-                member_start(&old);
+                standby_start(&old);
                 EVENTUALLY(ACTIVE(&old));
                 hook(zk, 1, FAKE_ANY_OP, NULL, nth, actions[a]);
-                member_start(&new);
+                standby_start(&new);
                 sleep_ms(5);
                 old.fail_deactivate = nth % 2 == 0 ? -1 : 0;
-                member_stop(&old);
+                standby_stop(&old);
                 EVENTUALLY(ACTIVE(&new));
                 assert_true(old.active_to_ns < new.active_from_ns);
-                assert_true(nth % 2 != 0 || get(&new, &new.fenced) >= 1);
+                assert_true(nth % 2 != 0 || standby_get(&new, &new.fenced) >= 1);
                 fake_zk_hooks_clear(zk);
-                member_finish(&new);
-                member_finish(&old);
+                standby_finish(&new);
+                standby_finish(&old);
                 assert_int_equal(fake_zk_ephemerals(zk), 0);
             }
         }
@@ -691,19 +487,19 @@ static void trouble_at_every_step(void **state)
 static void closing_waits_for_the_fence(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member b;
-    one_died(zk, "a");
-    member_open(&b, zk, 1, "b");
+    struct standby b;
+    standby_dies(zk, "a");
+    standby_open(&b, zk, 1, "b");
     b.fence_ms = 300;
-    member_start(&b);
-    EVENTUALLY(get(&b, &b.fenced) == 1);
+    standby_start(&b);
+    EVENTUALLY(standby_get(&b, &b.fenced) == 1);
     int64_t began = now_ns();
-    member_stop(&b);
+    standby_stop(&b);
     assert_true(now_ns() - began > 100 * (int64_t)1000000);
     assert_int_equal(b.activated, 0);
-    assert_true(crumb_has(zk, "id=a\n"));
+    assert_true(standby_crumb_has(zk, "id=a\n"));
     assert_int_equal(fake_zk_ephemerals(zk), 0);
-    member_finish(&b);
+    standby_finish(&b);
 }
 
 /* Who leaves while its breadcrumb is on its way was never active: nobody has to fence it. */
@@ -711,22 +507,22 @@ static void who_leaves_while_it_marks_need_not_be_fenced(void **state)
 {
     struct fake_zk *zk = *state;
     for (int lost = 0; lost <= 1; lost++) {
-        struct member a;
-        member_open(&a, zk, 0, "a");
+        struct standby a;
+        standby_open(&a, zk, 0, "a");
         if (lost) {
             hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
-            member_start(&a);
+            standby_start(&a);
             EVENTUALLY(fake_zk_hooks_left(zk) == 0);
         } else {
             fake_zk_hold(zk, 0, WIRE_MULTI);
-            member_start(&a);
+            standby_start(&a);
             EVENTUALLY(fake_zk_exists(zk, LOCK_NODE));
             sleep_ms(50);
         }
         conclave_elector_close(a.elector);
         fake_zk_release(zk, 0);
-        member_stop(&a);
-        assert_true(!fake_zk_exists(zk, CRUMB_NODE) || crumb_has(zk, "clean=1\n"));
+        standby_stop(&a);
+        assert_true(!fake_zk_exists(zk, CRUMB_NODE) || standby_crumb_has(zk, "clean=1\n"));
         assert_int_equal(fake_zk_ephemerals(zk), 0);
         candidate_finish(&a.base);
     }
@@ -735,44 +531,44 @@ static void who_leaves_while_it_marks_need_not_be_fenced(void **state)
 static void active_is_said_until_deactivate_has_returned_and_no_longer(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    member_join(&a, zk, 0, "a");
+    struct standby a;
+    standby_join(&a, zk, 0, "a");
     EVENTUALLY(STATE_IS(&a, ACTIVE));
     fake_zk_link(zk, 0, FAKE_REFUSE);
     fake_zk_delete(zk, LOCK_NODE);
-    EVENTUALLY(get(&a, &a.deactivated) == 1);
+    EVENTUALLY(standby_get(&a, &a.deactivated) == 1);
     EVENTUALLY(STATE_IS(&a, NEUTRAL));
     STAYS(STATE_IS(&a, NEUTRAL), 50);
     fake_zk_link(zk, 0, FAKE_UP);
     EVENTUALLY(STATE_IS(&a, ACTIVE));
-    member_finish(&a);
+    standby_finish(&a);
 }
 
 static void one_that_recovers_while_it_stops_is_fenced_all_the_same(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
-    struct member b;
-    member_open(&a, zk, 0, "a");
+    struct standby a;
+    struct standby b;
+    standby_open(&a, zk, 0, "a");
     a.backoff_ms = 60000; /* others come first */
-    member_start(&a);
+    standby_start(&a);
     EVENTUALLY(ACTIVE(&a));
-    member_join(&b, zk, 1, "b");
+    standby_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));
     conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_UNHEALTHY);
     conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_HEALTHY);
     EVENTUALLY(ACTIVE(&b));
-    assert_int_equal(get(&b, &b.fenced), 1);
-    member_finish(&a);
-    member_finish(&b);
+    assert_int_equal(standby_get(&b, &b.fenced), 1);
+    standby_finish(&a);
+    standby_finish(&b);
 }
 
 static void bad_options_are_refused(void **state)
 {
     struct fake_zk *zk = *state;
-    struct member a;
+    struct standby a;
     struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
-    member_open(&a, zk, 0, "a");
+    standby_open(&a, zk, 0, "a");
     static const char *const dirs[] = {NULL, "", "/", "app", "/app/"};
     for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++) {
         options.dir = dirs[i];

@@ -6,8 +6,8 @@
  * next ends the lease of the one before.
  */
 #include "recipes/engine/option_copies.h"
-#include "recipes/hold/breadcrumb.h"
-#include "recipes/hold/elector.h"
+#include "recipes/standby/breadcrumb.h"
+#include "recipes/standby/elector.h"
 
 #include <inttypes.h>
 #include <stdio.h>
