@@ -350,7 +350,9 @@ static int run(const struct test *tests, size_t count, const char *name, int des
         for (int wait = 0; wait < 100 && open_descriptors() > descriptors; wait++) {
             sleep_ms(50);
         }
-        CHECK(descriptors < 0 || open_descriptors() == descriptors);
+        int open = open_descriptors();
+        CHECK(descriptors < 0 || open <= descriptors);
+        descriptors = open < descriptors ? open : descriptors; /* the warm-up may end late, too */
         printf("%s %s: %s (%.1f s)\n", checks_failed == 0 ? "ok" : "FAILED", name, tests[i].name,
                (double)(now_ms() - start_ms) / 1000);
         failed += checks_failed != 0;
