@@ -139,6 +139,20 @@ CONCLAVE_API void conclave_election_node(const struct conclave_election *electio
 CONCLAVE_API int conclave_election_wait(struct conclave_election *election, int64_t timeout_ms,
                                         struct conclave_token *ret_token) CONCLAVE_MUST_USE;
 
+typedef void (*conclave_turn_fn)(struct conclave_election *election, struct conclave_token token,
+                                 void *ctx);
+
+/* Leads for the time of a function: queues if the candidate is out of the queue, waits until this
+ * process leads, calls fn in this thread, then steps down and stays out of the queue. Members that
+ * call this in a loop lead in turn, because each of them queues again behind all others. fn must
+ * return soon after on_revoked, or when conclave_election_is_leader is false. 0: it led until fn
+ * returned; CONCLAVE_ELOST: fn was called, but the lead was lost before it returned. Else fn was not
+ * called, as of conclave_election_wait; after CONCLAVE_ETIMEDOUT the candidate stays out of the
+ * queue, too. */
+CONCLAVE_API int conclave_election_take_turn(struct conclave_election *election,
+                                             conclave_turn_fn fn, void *ctx,
+                                             int64_t timeout_ms) CONCLAVE_MUST_USE;
+
 /* Opens an election that does not wait (no_wait), and waits for its outcome. 0: this process leads, and
  * *ret is to be closed and destroyed. CONCLAVE_EBUSY: another leads or is about to; ret_leader (may
  * be NULL): *ret_leader is that leader (free with conclave_participant_free), NULL if it has just

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Our candidates among other clients' on one path: kazoo's Lock and Election, Curator's LeaderLatch, and plain clients
-that race for one node.
+"""Our candidates among other clients' on one path: kazoo's Lock and Election, Curator's LeaderLatch and LeaderSelector, and
+plain clients that race for one node.
 
 Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
 anew: one holder at a time, and everybody gets its turns. Each contender writes down when its turns begin and end; ours
@@ -53,7 +53,7 @@ for what in ["begin"] + 15 * ["lasts"] + ["end"]:
 
 
 class Theirs:
-    """A contender of another client: a process that takes turns until its input ends."""
+    """A contender of another client, or ours: a process that takes turns until its input ends."""
 
     def __init__(self, name, command):
         self.name = name
@@ -241,6 +241,25 @@ def among_curator(server):
         return []
 
 
+def among_selectors(server):
+    """LeaderSelector with autoRequeue, and programs of ours that call conclave_election_take_turn in a loop."""
+    path = class_path()
+    build = os.path.abspath(os.environ.get("CONCLAVE_BUILD") or os.path.join(conclave.ROOT, "build"))
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["javac", "-cp", path, "-d", folder, os.path.join(HERE, "SelectorContender.java")], check=True)
+        ours = os.path.join(folder, "turn_peer")
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-pthread", "-I", os.path.join(conclave.ROOT, "include"), "-I",
+                        os.path.join(build, "include"), os.path.join(HERE, "turn_peer.c"), "-o", ours, "-L", build,
+                        "-lconclave", f"-Wl,-rpath,{build}"], check=True)
+        file = os.path.join(folder, "turns")
+        program = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{folder}", "SelectorContender"]
+        run([Theirs("selector1", [*program, server.host, "/mixed-selector", "selector1", file]),
+             Theirs("our1", [ours, server.host, "/mixed-selector", "our1", file]),
+             Theirs("selector2", [*program, server.host, "/mixed-selector", "selector2", file]),
+             Theirs("our2", [ours, server.host, "/mixed-selector", "our2", file])], file)
+        return []
+
+
 def run_on(name, chosen):
     """The cases on one of the servers alone; the exit code."""
     missing = zookeeper.why_missing() if name == "zookeeper" else conclave.why_missing()
@@ -275,4 +294,4 @@ def main(every, at_once=False):
 
 
 if __name__ == "__main__":
-    sys.exit(main((among_kazoo, among_racers, among_curator)))
+    sys.exit(main((among_kazoo, among_racers, among_curator, among_selectors)))

@@ -128,6 +128,16 @@ static void elections()
     CHECK(!alice.leads() && moved.leads());
     moved.reset();
     CHECK(revoked == 1 && closed == 1 && token < bob.wait(patience));
+    bool led = false;
+    bob.take_turn([&](conclave::election &self, conclave::token) { led = self.leads(); }, patience);
+    CHECK(led && !bob.leads());
+    bool thrown = false;
+    try {
+        bob.take_turn([](auto &, conclave::token) { throw std::runtime_error("no"); }, patience);
+    } catch (const std::runtime_error &) {
+        thrown = !bob.leads();
+    }
+    CHECK(thrown);
 
     conclave::master_switch_options on;
     on.path = fresh("switch");

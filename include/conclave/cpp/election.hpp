@@ -16,6 +16,9 @@
 #include <conclave/election.h>
 #include <conclave/elector.h>
 
+#include <exception>
+#include <type_traits>
+
 namespace conclave
 {
 
@@ -181,6 +184,34 @@ class election : public detail::basic_handle<election, election_options, detail:
                 return error;
             },
             nullptr, std::forward<S>(style)...);
+    }
+
+    /* Leads for the time of a function, conclave_election_take_turn. What it throws comes back, after the lead. */
+    template <class F> void take_turn(F &&turn, milliseconds timeout = forever)
+    {
+        struct call {
+            election *self;
+            std::remove_reference_t<F> *turn;
+            std::exception_ptr thrown;
+        } its{this, &turn, nullptr};
+        conclave_election *there = native();
+        const int error = there == nullptr
+                              ? static_cast<int>(CONCLAVE_ECLOSED)
+                              : conclave_election_take_turn(
+                                    there,
+                                    [](conclave_election *, conclave_token token, void *ctx) {
+                                        auto &one = *static_cast<call *>(ctx);
+                                        try {
+                                            (*one.turn)(*one.self, conclave::token(token));
+                                        } catch (...) {
+                                            one.thrown = std::current_exception();
+                                        }
+                                    },
+                                    &its, timeout.count());
+        if (its.thrown) {
+            std::rethrow_exception(its.thrown);
+        }
+        detail::check(error, "take_turn");
     }
 
     /* Writes the acknowledgement now (option ack = false). */

@@ -144,6 +144,52 @@ int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
     return error;
 }
 
+/* Queues it if it is out of the queue, or about to leave it. */
+static int election_queue(struct conclave_election *e)
+{
+    int error = contender_begin_call(&e->c);
+    if (error == 0) {
+        e->parked = false;
+        e->resign = e->resign == RESIGN_PARK ? RESIGN_REQUEUE : e->resign;
+        contender_end_call(&e->c);
+    }
+    return error;
+}
+
+static bool election_stepped_down(void *ctx)
+{
+    const struct conclave_election *e = ctx;
+    return !contender_is_granted(&e->c);
+}
+
+/* Out of the queue. Returns when is_leader is false; what is left to do asks the servers. */
+static void election_end_turn(struct conclave_election *e)
+{
+    if (conclave_election_resign(e, false) == 0 && handle_begin_wait(&e->c.handle) == 0) {
+        int error = handle_wait(&e->c.handle, election_stepped_down, e, CONCLAVE_FOREVER);
+        assert(error == 0);
+        handle_end_wait(&e->c.handle);
+    }
+}
+
+int conclave_election_take_turn(struct conclave_election *e, conclave_turn_fn fn, void *ctx,
+                                int64_t timeout_ms)
+{
+    struct conclave_token token;
+    int error = fn == NULL ? CONCLAVE_EINVAL : recipes_may_block(election_rt(e));
+    error = error == 0 ? election_queue(e) : error;
+    if (error != 0) {
+        return error;
+    }
+    error = conclave_election_wait(e, timeout_ms, &token);
+    if (error == 0) {
+        fn(e, token, ctx);
+        error = conclave_election_token(e).czxid == token.czxid ? 0 : CONCLAVE_ELOST;
+    }
+    election_end_turn(e);
+    return error;
+}
+
 /* Of an election that ended because another leads; NULL: it leads no more. */
 static int election_lost_race(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
                               struct conclave_participant **ret_leader)
