@@ -238,7 +238,7 @@ static bool options_are_valid(const struct conclave_client_options *o)
         o->session_id != 0 && o->passwd == NULL ? "passwd: a session_id needs its password"
         : o->acl != NULL && o->acl_count == 0   ? "acl: it has no entry (acl_count is 0)"
         : !acl_is_valid(o->acl, o->acl_count)   ? "acl: an entry lacks permissions, scheme or id"
-        : o->retry != NULL && !retry_is_valid(o->retry)
+        : retry_read(&(struct conclave_retry_options){0}, o->retry) != 0
             ? "retry: begin with CONCLAVE_RETRY_OPTIONS_INIT; 0 <= pause_min_ms <= pause_max_ms"
         : o->reconnect_max_ms != 0 && o->reconnect_min_ms > o->reconnect_max_ms
             ? "reconnect_min_ms is larger than reconnect_max_ms"
@@ -295,8 +295,8 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
         .acl = client->acl,
         .acl_count = o->acl_count,
     };
-    if (o->retry != NULL) {
-        options.retry = *o->retry;
+    if (retry_read(&options.retry, o->retry) != 0) {
+        return CONCLAVE_EINVAL;
     }
     random_bytes(&options.seed, sizeof options.seed);
     if (o->session_id != 0) {

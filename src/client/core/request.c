@@ -77,10 +77,18 @@ static bool is_tree_read(enum conclave_op_type type)
            type == CONCLAVE_OP_GET_EPHEMERALS || type == CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER;
 }
 
-bool retry_is_valid(const struct conclave_retry_options *retry)
+int retry_read(struct conclave_retry_options *own, const struct conclave_retry_options *given)
 {
-    return retry->size >= sizeof *retry && retry->pause_min_ms >= 0 &&
-           retry->pause_min_ms <= retry->pause_max_ms && retry->pause_max_ms <= INT64_MAX / 4000000;
+    struct conclave_retry_options known = CONCLAVE_RETRY_OPTIONS_INIT;
+    if (given == NULL) {
+        return 0;
+    }
+    if (sized_read(&known, given) != 0 || known.pause_min_ms < 0 ||
+        known.pause_min_ms > known.pause_max_ms || known.pause_max_ms > INT64_MAX / 4000000) {
+        return CONCLAVE_EINVAL;
+    }
+    *own = known;
+    return 0;
 }
 
 bool request_only_reads(const struct client_request *r)
@@ -94,7 +102,7 @@ int op_check(const struct conclave_op *op)
 {
     if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER || !watch_is_valid(op) ||
         (op->linearizable && !is_tree_read(op->type)) ||
-        (op->retry != NULL && !retry_is_valid(op->retry))) {
+        retry_read(&(struct conclave_retry_options){0}, op->retry) != 0) {
         return CONCLAVE_EINVAL;
     }
     bool valid = false;
@@ -129,8 +137,9 @@ int request_create(const struct conclave_op *op, struct client_request **ret)
     r->parts_count = (uint32_t)op->parts_count;
     r->syncing = op->linearizable;
     r->conditional = op->type == CONCLAVE_OP_SET && op->version >= 0;
-    if (op->retry != NULL) {
-        r->retry = *op->retry;
+    if (retry_read(&r->retry, op->retry) != 0) {
+        request_unref(r);
+        return CONCLAVE_EINVAL;
     }
     if (op->watch != NULL) {
         r->watch = watch_create(op->path, op->watch, op->watch_ctx);

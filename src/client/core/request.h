@@ -54,8 +54,9 @@ struct client_request {
     bool answered;
 };
 
-/* Whether a policy makes sense. */
-bool retry_is_valid(const struct conclave_retry_options *retry);
+/* Reads a policy by its size. NULL: *own stays. 0, or CONCLAVE_EINVAL: it makes no sense. */
+int retry_read(struct conclave_retry_options *own,
+               const struct conclave_retry_options *given) CONCLAVE_MUST_USE;
 
 /* Whether the error says that the server did not carry the request out, and may do so later. */
 bool error_is_refusal(int error);

@@ -175,6 +175,37 @@ static void results_of_other_lengths(void **state)
     candidate_finish(&c);
 }
 
+static void retry_policies_of_other_lengths(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate c;
+    struct fake_hook h = {.op = WIRE_EXISTS, .nth = 1, .action = FAKE_ERROR};
+    struct conclave_retry_options policy = CONCLAVE_RETRY_OPTIONS_INIT;
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, "/", 0);
+    struct {
+        struct conclave_retry_options known;
+        int64_t added;
+    } newer = {.known = CONCLAVE_RETRY_OPTIONS_INIT, .added = 1};
+    candidate_connect(&c, zk, 0, "c");
+    assert_int_equal(conclave_client_wait_connected(c.client, PATIENCE_MS), 0);
+    h.error = CONCLAVE_THROTTLED;
+    policy.pause_min_ms = policy.pause_max_ms = 1;
+    void *old = older(&policy, offsetof(struct conclave_retry_options, pause_max_ms));
+    fake_zk_hook(zk, &h);
+    op.retry = old;
+    assert_int_equal(conclave_call(c.client, &op, NULL), 0);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    newer.known.size = sizeof newer;
+    op.retry = &newer.known;
+    assert_int_equal(conclave_call(c.client, &op, NULL), CONCLAVE_EINVAL);
+    newer.added = 0;
+    assert_int_equal(conclave_call(c.client, &op, NULL), 0);
+    newer.known.size = 0;
+    assert_int_equal(conclave_call(c.client, &op, NULL), CONCLAVE_EINVAL);
+    page_free(old);
+    candidate_finish(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +213,7 @@ int main(void)
         E_TEST(unknown_members_of_newer_structs_must_be_zero),
         E_TEST(requests_of_other_lengths_in_arrays),
         E_TEST(results_of_other_lengths),
+        E_TEST(retry_policies_of_other_lengths),
     };
     return RUN_TESTS(tests);
 }
