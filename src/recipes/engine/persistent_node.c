@@ -173,6 +173,8 @@ static void on_looked(struct step *step, const struct conclave_reply *reply)
     } else {
         bool same = reply->data_len == m->data_len &&
                     (m->data_len == 0 || memcmp(reply->data, m->data, m->data_len) == 0);
+        /* A TTL counts from the last write: the same data, of an earlier life, are written again. */
+        same = same && m->ttl_ms == 0;
         m->dirty = !same && (!member_lasts(m) || m->written != m->data_generation);
         m->written = same ? m->data_generation : m->written;
         stands(m, &reply->stat);

@@ -134,10 +134,11 @@ static void on_node_changed(struct node_handle *n)
 static void kept_node_on_state(struct host *host, enum conclave_state state)
 {
     struct conclave_persistent_node *p = kept_node_of(host);
-    node_handle_on_state(host, state);
     if (p->touch.path != NULL) {
-        member_on_state(&p->touch, state);
+        member_on_state(&p->touch,
+                        state); /* its end may begin the node's, which must see this state */
     }
+    node_handle_on_state(host, state);
     if (p->label != NULL) {
         protected_create_run(&p->create);
         name_wanted(p);
@@ -254,6 +255,7 @@ static int ttl_options(struct conclave_persistent_node *p,
     m->keep = o->keep;
     m->changed = on_touch_changed;
     m->failed = on_touch_failed;
+    member_set_data_take(m, NULL, 0); /* to be written also to one that is there already */
     return p->touch_path == NULL ? CONCLAVE_ENOMEM : 0;
 }
 

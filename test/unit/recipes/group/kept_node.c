@@ -270,6 +270,7 @@ static void E89_a_node_of_another_is_a_conflict_and_left_alone(void **state)
         /* an ephemeral one wants no lasting node, and the other way round */
         fake_zk_create(zk, NODE, "theirs", lasting == 1 ? 0x99 : 0);
         keeper_start(&k, zk, 0, lasting == 1 ? CONCLAVE_PERSISTENT : CONCLAVE_EPHEMERAL, "ours");
+        EVENTUALLY(conclave_persistent_node_presence(k.node) == CONCLAVE_MEMBERSHIP_CONFLICT);
         assert_int_equal(conclave_persistent_node_wait(k.node, 50), CONCLAVE_ECONFLICT);
         assert_true(data_is(zk, NODE, "theirs"));
         fake_zk_delete(zk, NODE);
@@ -489,6 +490,56 @@ static void node_with_a_ttl_that_is_kept_stays_for_it(void **state)
     assert_true(fake_zk_exists(zk, NODE "/touch"));
 }
 
+/* Found where an earlier process left it: the TTL counts from its last write. */
+static void touch_of_an_earlier_life_is_written_at_once(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct keeper k;
+    struct conclave_persistent_node_options options = ttl_options(60000);
+    options.keep = true;
+    for (int life = 0; life < 3; life++) {
+        keeper_connect(&k, zk, 0);
+        for (int handle = 0; handle < 2; handle++) { /* of one session */
+            keeper_open(&k, &options);
+            assert_int_equal(THERE(&k), 0);
+            EVENTUALLY(fake_zk_version(zk, NODE "/touch") == 2 * life + handle);
+            assert_int_equal(conclave_persistent_node_close_wait(k.node, PATIENCE_MS), 0);
+            conclave_persistent_node_destroy(k.node);
+        }
+        candidate_finish(&k.c);
+        (void)pthread_mutex_destroy(&k.lock);
+    }
+    assert_int_equal(fake_zk_version(zk, NODE), 0); /* its data were the same */
+}
+
+static void fall_silent(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_link_locked(zk, 0, FAKE_SILENT);
+}
+
+/* The node is being read, "touch" is being deleted, and the client ends. */
+static void E59_node_with_a_ttl_ends_with_its_client(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct keeper k;
+    struct conclave_persistent_node_options options = ttl_options(60000);
+    struct fake_hook read = {
+        .op = WIRE_GET_DATA, .path = "/node", .nth = 1, .action = FAKE_CALL, .fn = fall_silent};
+    keeper_connect(&k, zk, 0);
+    keeper_open(&k, &options);
+    assert_int_equal(THERE(&k), 0);
+    EVENTUALLY(fake_zk_watches(zk) == 2);
+    fake_zk_hook(zk, &read);
+    fake_zk_write(zk, NODE, "theirs");
+    EVENTUALLY(fake_zk_hooks_left(zk) == 0);
+    conclave_persistent_node_close(k.node);
+    conclave_client_close(k.c.client, 0);
+    assert_int_equal(conclave_persistent_node_close_wait(k.node, PATIENCE_MS), 0);
+    conclave_persistent_node_destroy(k.node);
+    conclave_recipes_destroy(k.c.recipes);
+    (void)pthread_mutex_destroy(&k.lock);
+}
+
 static void server_without_ttls_ends_it_and_nothing_stays(void **state)
 {
     struct fake_zk *zk = *state;
@@ -558,6 +609,8 @@ int main(void)
         E_TEST(kept_node_stays_and_nodes_with_children_do),
         E_TEST(E35_lasting_node_is_removed_after_a_lost_session),
         E_TEST(touch_is_written_again_and_again),
+        E_TEST(touch_of_an_earlier_life_is_written_at_once),
+        E_TEST(E59_node_with_a_ttl_ends_with_its_client),
         E_TEST(node_with_a_ttl_that_is_kept_stays_for_it),
         E_TEST(server_without_ttls_ends_it_and_nothing_stays),
         E_TEST(wrong_options_are_refused),
