@@ -4,6 +4,8 @@
  *   open      { check every member counted, create ready }   only while all stand there
  *   withdraw  { create ready, delete ready, delete m }       only while it is not open
  *
+ * If it is open, the one that withdraws looks whether `ready` is younger than its node: then it has entered.
+ *
  * (in the layouts of others: a look at ready, then { delete m })
  *
  * so it opens only with the required number of members, and a withdrawn member is not among them. A
@@ -291,11 +293,20 @@ static void open_it(struct db_call *c)
 
 /* --- withdrawing ------------------------------------------------------------------------------------ */
 
+static void on_withdraw_ready(struct call *call, const struct conclave_reply *reply);
+
+static void look_at_ready(struct db_call *c)
+{
+    struct conclave_op look = conclave_op_path(CONCLAVE_OP_EXISTS, db_of(c)->ready, 0);
+    look.linearizable = true;
+    call_send(&c->call, &look, on_withdraw_ready);
+}
+
 static void on_withdrawn(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);
     if (reply->results_count > 0 && reply->results[0]->error == CONCLAVE_NODE_EXISTS) {
-        db_enter_end(call, 0); /* it opened first, with us */
+        look_at_ready(c); /* it opened first: with us? */
     } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         withdrawn(c);
     } else if (error_is_unknown(reply->error)) {
@@ -305,7 +316,7 @@ static void on_withdrawn(struct call *call, const struct conclave_reply *reply)
     }
 }
 
-/* In a layout of others: not open a moment ago. */
+/* Open, with us or before we came. In a layout of others also: not open a moment ago. */
 static void on_withdraw_ready(struct call *call, const struct conclave_reply *reply)
 {
     struct db_call *c = db_call_of(call);
@@ -316,7 +327,9 @@ static void on_withdraw_ready(struct call *call, const struct conclave_reply *re
         db_enter_end(call, 0); /* it opened first, with us */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, db->me, -1);
-        call_send(call, &op, on_withdrawn);
+        if (db_is_foreign(db)) {
+            call_send(call, &op, on_withdrawn);
+        } /* else somebody removed it: it withdraws again */
     } else if (error_is_unknown(reply->error)) {
         call_trouble(call, reply->error);
     } else {
@@ -329,9 +342,7 @@ static void enter_withdraw(struct db_call *c)
     struct conclave_double_barrier *db = db_of(c);
     struct conclave_op parts[3];
     if (db_is_foreign(db)) {
-        struct conclave_op look = conclave_op_path(CONCLAVE_OP_EXISTS, db->ready, 0);
-        look.linearizable = true;
-        call_send(&c->call, &look, on_withdraw_ready);
+        look_at_ready(c);
         return;
     }
     parts[0] = create_op(db, db->ready, "", CONCLAVE_PERSISTENT);

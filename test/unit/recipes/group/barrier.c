@@ -379,6 +379,17 @@ static void open_before_withdrawal(struct fake_zk *zk, void *ctx)
     fake_zk_create_locked(zk, ROUND_PATH "/ready", "", 0);
 }
 
+/* Until its withdrawal has met the hook: it had the time to join before. */
+static int enter_until_withdrawal(struct member *m, struct fake_zk *zk)
+{
+    int error = CONCLAVE_ETIMEDOUT;
+    for (int64_t time_ms = 50; fake_zk_hooks_left(zk) > 0; time_ms *= 2) {
+        assert_int_equal(error, CONCLAVE_ETIMEDOUT);
+        error = conclave_double_barrier_enter(m->barrier, time_ms);
+    }
+    return error;
+}
+
 static void E84_a_withdrawal_that_comes_too_late_has_entered(void **state)
 {
     struct fake_zk *zk = *state;
@@ -392,17 +403,89 @@ static void E84_a_withdrawal_that_comes_too_late_has_entered(void **state)
     make_round(zk, "2");
     member_open(&m, zk, 0, 2);
     fake_zk_hook(zk, &h);
-    assert_int_equal(conclave_double_barrier_enter(m.barrier, 50), 0);
+    assert_int_equal(enter_until_withdrawal(&m, zk), 0);
     assert_int_equal(members_in(zk), 1);
     member_finish(&m);
     EVENTUALLY(members_in(zk) == 0);
     fake_zk_delete(zk, ROUND_PATH "/ready");
     member_open(&m, zk, 0, 2);
     hook(zk, 0, WIRE_MULTI, "/ready", 1, FAKE_DROP_REPLY); /* withdrawn, and nobody heard */
-    assert_int_equal(conclave_double_barrier_enter(m.barrier, 50), CONCLAVE_ETIMEDOUT);
-    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    assert_int_equal(enter_until_withdrawal(&m, zk), CONCLAVE_ETIMEDOUT);
     assert_int_equal(members_in(zk), 0);
     member_finish(&m);
+}
+
+/* It opened without us, between our first look and our node, and the look that would tell us fails until our time is up. */
+static void E84_a_withdrawal_from_a_barrier_that_opened_before_is_no_entry(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct member m;
+    struct fake_hook opened = {
+        .endpoint = 0, .op = WIRE_CREATE, .nth = 1, .action = FAKE_CALL, .fn = open_early};
+    struct fake_hook unseen = {.endpoint = 0,
+                               .op = WIRE_EXISTS,
+                               .path = "/ready",
+                               .nth = 2,
+                               .action = FAKE_ERROR,
+                               .error = CONCLAVE_THROTTLED};
+    int error = CONCLAVE_ETIMEDOUT;
+    make_round(zk, "2");
+    member_open(&m, zk, 0, 2);
+    /* it looks again after 250 ms; if it did not get as far as that look in time, it gets more time */
+    for (int64_t time_ms = 150; error == CONCLAVE_ETIMEDOUT; time_ms *= 2) {
+        fake_zk_hooks_clear(zk);
+        fake_zk_hook(zk, &opened);
+        fake_zk_hook(zk, &unseen);
+        error = conclave_double_barrier_enter(m.barrier, time_ms);
+    }
+    assert_int_equal(error, CONCLAVE_ECONFLICT);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    EVENTUALLY(members_in(zk) == 0);
+    member_finish(&m);
+}
+
+/* One member hears nothing for a moment, in which its time runs out and the other one comes: it is in, or the other one
+ * is not left waiting for it. */
+static void E84_a_member_that_hears_nothing_is_in_or_is_not_waited_for(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct member m[2];
+    struct conclave_double_barrier_options options = options_of(2);
+    int entered = 0;
+    for (int i = 0; i < 2; i++) {
+        memset(&m[i], 0, sizeof m[i]);
+        candidate_connect_to(&m[i].link, zk, i, "m", NULL, PATIENCE_MS); /* no session ends */
+        assert_int_equal(conclave_double_barrier_open(m[i].link.recipes, &options, &callbacks,
+                                                      &m[i], &m[i].barrier),
+                         0);
+    }
+    for (int i = 0; i < 40; i++) {
+        enter(&m[0], 12);
+        (void)usleep((useconds_t)(1000 * (i % 14)));
+        fake_zk_link(zk, 0, FAKE_SILENT);
+        enter(&m[1], CONCLAVE_FOREVER);
+        (void)usleep((useconds_t)(500 * (i % 9)));
+        fake_zk_link(zk, 0, FAKE_UP);
+        EVENTUALLY(m[0].enter.done == 1);
+        if (m[0].enter.error == 0) {
+            entered++;
+        } else {
+            assert_int_equal(m[0].enter.error, CONCLAVE_ETIMEDOUT);
+            assert_int_equal(m[1].enter.done, 0);
+            enter(&m[0], CONCLAVE_FOREVER); /* the other one waits for it */
+            EVENTUALLY(m[0].enter.done == 1);
+            assert_int_equal(m[0].enter.error, 0);
+        }
+        EVENTUALLY(m[1].enter.done == 1);
+        assert_int_equal(m[1].enter.error, 0);
+        leave(&m[0], CONCLAVE_FOREVER);
+        leave(&m[1], CONCLAVE_FOREVER);
+        EVENTUALLY(m[0].leave.done == 1 && m[1].leave.done == 1);
+        assert_int_equal(m[0].leave.error + m[1].leave.error, 0);
+    }
+    print_message("%d of 40 entered\n", entered);
+    member_finish(&m[0]);
+    member_finish(&m[1]);
 }
 
 static void E87_a_member_whose_session_ends_while_it_waits_is_told(void **state)
@@ -701,6 +784,8 @@ int main(void)
         E_TEST(members_that_say_another_number_are_refused),
         E_TEST(E84_at_the_deadline_all_enter_or_one_has_withdrawn),
         E_TEST(E84_a_withdrawal_that_comes_too_late_has_entered),
+        E_TEST(E84_a_withdrawal_from_a_barrier_that_opened_before_is_no_entry),
+        E_TEST(E84_a_member_that_hears_nothing_is_in_or_is_not_waited_for),
         E_TEST(E87_a_member_whose_session_ends_while_it_waits_is_told),
         E_TEST(E27_a_member_whose_node_is_deleted_is_told),
         E_TEST(E85_the_others_leave_after_a_member_died_inside),
