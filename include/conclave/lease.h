@@ -38,7 +38,8 @@ struct conclave_lease;
 /* Begin with CONCLAVE_LEASE_CALLBACKS_INIT. */
 struct conclave_lease_callbacks {
     size_t size;
-    /* The lease is over, as far as this handle can know; called once, in the lease's own thread.
+    /* The lease is over, as far as this handle can know; called once, in the lease's own thread, as soon as
+     * conclave_lease_grant or _take has succeeded. Before that, the call returns why.
      * CONCLAVE_SESSION_EXPIRED: its time passed or somebody revoked it; CONCLAVE_AUTH_FAILED. Not called for
      * conclave_lease_close. */
     void (*on_ended)(struct conclave_lease *lease, int why, void *ctx);
@@ -134,7 +135,9 @@ CONCLAVE_API int conclave_lease_acquire(struct conclave_lease *lease, const char
                                         enum conclave_lease_behaviour behaviour, int64_t timeout_ms,
                                         struct conclave_token *ret) CONCLAVE_MUST_USE;
 
-/* Gives a value up, as at the end of the lease. 0, CONCLAVE_ENOTOWNER (this lease does not hold it), ... */
+/* Gives a value up, as at the end of the lease. 0, CONCLAVE_ENOTOWNER (this lease does not hold it; also when somebody
+ * deleted the holder's node, or the value), CONCLAVE_ECONFLICT (DELETE, and the value was written with RELEASE),
+ * CONCLAVE_SESSION_EXPIRED, CONCLAVE_ETIMEDOUT, ... */
 CONCLAVE_API int conclave_lease_release(struct conclave_lease *lease, const char *path,
                                         enum conclave_lease_behaviour behaviour,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;

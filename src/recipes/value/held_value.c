@@ -143,11 +143,7 @@ int conclave_lease_release(struct conclave_lease *lease, const char *path,
     }
     do { /* its version: another holder's node with the same one needs an operator that deleted ours */
         error = holder_look(&v, &holder);
-        if (error == 0 && holder.czxid == 0) {
-            error = deleted ? 0 : CONCLAVE_ENOTOWNER;
-            break;
-        }
-        if (error == CONCLAVE_EBUSY) {
+        if (error == CONCLAVE_EBUSY || (error == 0 && holder.czxid == 0)) {
             error = deleted ? 0 : CONCLAVE_ENOTOWNER;
             break;
         }
@@ -156,7 +152,7 @@ int conclave_lease_release(struct conclave_lease *lease, const char *path,
                 &v.b, conclave_op_path(CONCLAVE_OP_DELETE, v.holder, holder.version), NULL);
             deleted = v.b.repeated;
         }
-    } while (error == CONCLAVE_BAD_VERSION || (error == CONCLAVE_NO_NODE && deleted));
+    } while (error == CONCLAVE_BAD_VERSION || error == CONCLAVE_NO_NODE);
     free(v.holder);
     return error;
 }

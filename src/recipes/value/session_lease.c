@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,9 @@ struct conclave_lease {
     struct conclave_lease_callbacks callbacks;
     void *ctx;
     struct conclave_session granted;
-    atomic_bool open; /* handed out: on_ended may be called */
-    bool told;        /* it was called; in the client's callback thread alone */
+    /* Guarded by the client's lock. */
+    bool open; /* handed out: on_ended may be called */
+    int ended; /* why, once it has; 0: not yet */
 };
 
 /* --- ids ----------------------------------------------------------------------------------- */
@@ -69,13 +69,19 @@ static void session_lease_on_state(struct conclave_client *client, enum conclave
                                    void *ctx)
 {
     struct conclave_lease *lease = ctx;
-    bool ended = state == CONCLAVE_STATE_LOST || state == CONCLAVE_STATE_AUTH_FAILED;
-    if (lease != NULL && ended && atomic_load(&lease->open) && !lease->told &&
-        lease->callbacks.on_ended != NULL) {
-        lease->told = true;
-        lease->callbacks.on_ended(
-            lease, state == CONCLAVE_STATE_LOST ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_AUTH_FAILED,
-            lease->ctx);
+    if (lease == NULL || (state != CONCLAVE_STATE_LOST && state != CONCLAVE_STATE_AUTH_FAILED)) {
+        return;
+    }
+    client_lock(client);
+    bool first = lease->ended == 0;
+    if (first) {
+        lease->ended =
+            state == CONCLAVE_STATE_LOST ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_AUTH_FAILED;
+    }
+    bool tells = first && lease->open && lease->callbacks.on_ended != NULL;
+    client_unlock(client);
+    if (tells) {
+        lease->callbacks.on_ended(lease, lease->ended, lease->ctx);
     }
 }
 
@@ -94,6 +100,19 @@ static int client_of(const struct conclave_client_options *options, const struct
     own.on_state = session_lease_on_state;
     own.ctx = lease;
     return conclave_client_open(&own, ret);
+}
+
+/* From now on its end is told; 0, or why it has ended before. */
+static int lease_hand_out(struct conclave_lease *lease, struct conclave_lease **ret)
+{
+    client_lock(lease->client);
+    int error = lease->ended;
+    if (error == 0) {
+        lease->open = true;
+        *ret = lease; /* before a callback can run */
+    }
+    client_unlock(lease->client);
+    return error;
 }
 
 static int lease_open(const struct conclave_client_options *options, const struct lease_name *name,
@@ -116,16 +135,13 @@ static int lease_open(const struct conclave_client_options *options, const struc
     error = error == 0 ? conclave_client_wait_connected(lease->client, timeout_ms) : error;
     if (error == 0) {
         conclave_client_session(lease->client, &lease->granted);
-        atomic_store(&lease->open, true); /* what ended it before is seen here, later is told */
-        error = lease->granted.id == 0 ? CONCLAVE_SESSION_EXPIRED : 0;
+        error = lease->granted.id == 0 ? CONCLAVE_SESSION_EXPIRED : lease_hand_out(lease, ret);
     }
     if (error != 0) { /* one that was granted at this moment ends now, one to be taken stays */
         conclave_client_close(lease->client, name->session_id != 0 ? 0 : 1000);
         free(lease);
-        return error;
     }
-    *ret = lease; /* before a callback can run */
-    return 0;
+    return error;
 }
 
 int conclave_lease_grant(const struct conclave_client_options *client, int64_t ttl_ms,
@@ -182,10 +198,12 @@ int conclave_lease_close(struct conclave_lease *lease, enum conclave_lease_end h
 
 static void info_fill(struct conclave_lease_info *ret, int64_t granted_ms, int64_t passed_ns)
 {
+    struct conclave_lease_info info = CONCLAVE_LEASE_INFO_INIT;
     int64_t left_ms = granted_ms - passed_ns / 1000000;
+    info.granted_ms = granted_ms;
+    info.left_ms = left_ms > 0 ? left_ms : 0;
     if (ret != NULL) {
-        ret->granted_ms = granted_ms;
-        ret->left_ms = left_ms > 0 ? left_ms : 0;
+        sized_write(ret, &info);
     }
 }
 
@@ -195,7 +213,7 @@ static int lease_visit(const struct conclave_client_options *options, const char
     struct lease_name name;
     struct conclave_client *client;
     struct conclave_session session = CONCLAVE_SESSION_INIT;
-    if (!name_parse_id(id, &name) || (ret != NULL && ret->size < sizeof *ret)) {
+    if (!name_parse_id(id, &name) || !sized_can_write(ret)) {
         return CONCLAVE_EINVAL;
     }
     int error = client_of(options, &name, NULL, &client);
@@ -242,7 +260,7 @@ int conclave_lease_time_to_live(struct conclave_lease *lease, int64_t timeout_ms
     struct blocking b = blocking_begin(lease->client, timeout_ms);
     struct conclave_session session = CONCLAVE_SESSION_INIT;
     int64_t begin_ns = client_now_ns(lease->client);
-    if (ret == NULL || ret->size < sizeof *ret) {
+    if (ret == NULL || !sized_can_write(ret)) {
         return CONCLAVE_EINVAL;
     }
     int error = blocking_request(&b, conclave_op_multi(&check, 1), NULL);

@@ -63,6 +63,21 @@ static bool data_is(struct fake_zk *zk, const char *path, const char *data)
     return fake_zk_data(zk, path, buf, sizeof buf) && strcmp(buf, data) == 0;
 }
 
+struct expirer {
+    struct fake_zk *zk;
+    atomic_bool *over;
+};
+
+static void *expire_all(void *arg)
+{
+    const struct expirer *e = arg;
+    while (!atomic_load(e->over)) {
+        fake_zk_expire(e->zk, 0);
+        (void)usleep(100);
+    }
+    return NULL;
+}
+
 /* --- the lease -------------------------------------------------------------------------------- */
 
 static void two_leases_end_by_themselves(void **state)
@@ -239,6 +254,66 @@ static void E61_child_of_a_fork_does_not_end_it(void **state)
     leave(lease, CONCLAVE_LEASE_END_NOW);
 }
 
+/* Its session ends when it has just been granted, before the program has it: the call says so, or on_ended does. */
+static void E34_a_lease_that_ends_while_it_is_opened_is_told(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_client_options options = options_of(zk, 0);
+    struct conclave_lease_callbacks callbacks = CONCLAVE_LEASE_CALLBACKS_INIT;
+    atomic_bool over = false;
+    pthread_t thread;
+    int told = 0;
+    callbacks.on_ended = on_ended;
+    struct expirer expirer = {.zk = zk, .over = &over};
+    assert_int_equal(pthread_create(&thread, NULL, expire_all, &expirer), 0);
+    for (int i = 0; i < 150; i++) {
+        struct end end = {0};
+        struct conclave_lease *lease;
+        int error = conclave_lease_grant(&options, 60000, PATIENCE_MS, &callbacks, &end, &lease);
+        if (error == 0) {
+            EVENTUALLY(atomic_load(&end.count) == 1);
+            assert_int_equal(atomic_load(&end.why), CONCLAVE_SESSION_EXPIRED);
+            leave(lease, CONCLAVE_LEASE_LEAVE);
+            told++;
+        } else {
+            assert_int_equal(error, CONCLAVE_SESSION_EXPIRED);
+            assert_int_equal(atomic_load(&end.count), 0);
+        }
+    }
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    print_message("%d of 150 were granted first\n", told);
+}
+
+static void info_of_other_lengths(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_client_options options = options_of(zk, 0);
+    struct conclave_lease *lease = grant(zk, 1, 60000, NULL);
+    char id[CONCLAVE_LEASE_ID_MAX];
+    struct conclave_lease_info old = {.size = offsetof(struct conclave_lease_info, left_ms),
+                                      .left_ms = 7};
+    struct {
+        struct conclave_lease_info known;
+        int64_t added;
+    } newer = {.known = {.size = sizeof newer}, .added = 7};
+    conclave_lease_id(lease, id);
+    for (int i = 0; i < 2; i++) {
+#define ASK(info)                                                                                  \
+    (i == 0 ? conclave_lease_time_to_live(lease, PATIENCE_MS, info)                                \
+            : conclave_lease_keep_alive(&options, id, PATIENCE_MS, info))
+        assert_int_equal(ASK(&old), 0);
+        assert_int_equal(old.granted_ms, 60000);
+        assert_int_equal(old.left_ms, 7);
+        newer.added = 7;
+        assert_int_equal(ASK(&newer.known), 0);
+        assert_true(newer.known.left_ms > 0 && newer.added == 0);
+        assert_int_equal(ASK(&(struct conclave_lease_info){0}), CONCLAVE_EINVAL);
+        old.granted_ms = 0;
+    }
+    leave(lease, CONCLAVE_LEASE_END_NOW);
+}
+
 static void wrong_ids_and_options_are_refused(void **state)
 {
     struct fake_zk *zk = *state;
@@ -395,6 +470,29 @@ static void E50_write_of_an_earlier_holder_is_refused(void **state)
     leave(lease, CONCLAVE_LEASE_END_NOW);
 }
 
+static void delete_holder(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_delete_locked(zk, ctx);
+}
+
+/* An operator deletes the holder's node between the look and the deletion. */
+static void E64_release_of_a_value_that_was_taken_away(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_lease *lease = grant(zk, 0, 60000, NULL);
+    for (int b = CONCLAVE_LEASE_DELETE; b <= CONCLAVE_LEASE_RELEASE; b++) {
+        struct fake_hook h = {.op = WIRE_DELETE, .nth = 1, .action = FAKE_CALL};
+        h.fn = delete_holder;
+        h.ctx = b == CONCLAVE_LEASE_RELEASE ? "/app/value.holder" : "/app/value";
+        assert_int_equal(ACQUIRE(lease, "x", (enum conclave_lease_behaviour)b, NULL), 0);
+        fake_zk_hook(zk, &h);
+        assert_int_equal(RELEASE(lease, (enum conclave_lease_behaviour)b), CONCLAVE_ENOTOWNER);
+        assert_int_equal(fake_zk_hooks_left(zk), 0);
+    }
+    assert_int_equal(RELEASE(lease, CONCLAVE_LEASE_DELETE), CONCLAVE_ECONFLICT); /* it lasts */
+    leave(lease, CONCLAVE_LEASE_END_NOW);
+}
+
 static void E64_lost_answers_of_acquire_and_release(void **state)
 {
     struct fake_zk *zk = *state;
@@ -428,12 +526,15 @@ int main(void)
         E_TEST(E34_no_server_is_told_in_time),
         E_TEST(E58_refused_credentials_end_it),
         E_TEST(E61_child_of_a_fork_does_not_end_it),
+        E_TEST(E34_a_lease_that_ends_while_it_is_opened_is_told),
+        E_TEST(info_of_other_lengths),
         E_TEST(wrong_ids_and_options_are_refused),
         E_TEST(attached_node_keeps_data_and_acl),
         E_TEST(node_that_cannot_be_attached_stays_as_it_is),
         E_TEST(data_written_meanwhile_are_not_lost),
         E_TEST(value_goes_or_stays_with_its_holder),
         E_TEST(E50_write_of_an_earlier_holder_is_refused),
+        E_TEST(E64_release_of_a_value_that_was_taken_away),
         E_TEST(E64_lost_answers_of_acquire_and_release),
     };
     return RUN_TESTS(tests);
