@@ -17,7 +17,8 @@
  *   CONCLAVE_NAMING_CURATOR_LOCK  InterProcessSemaphoreV2: <path>/leases and <path>/locks; all
  *                                 contenders must be given the same N, as nothing compares it
  *   CONCLAVE_NAMING_KAZOO         Semaphore: permits are children of the path, the gate is
- *                                 <path>-__lock__, N is compared as above
+ *                                 <path>-__lock__; N is compared before the gate, and again in the
+ *                                 transaction that takes the permits
  */
 #ifndef CONCLAVE_SEMAPHORE_H
 #define CONCLAVE_SEMAPHORE_H

@@ -51,6 +51,10 @@ static void on_before(struct step *step, const struct conclave_reply *reply)
         watch_slot_clear(&p->before);
         p->last = false;
         p->class->free(p);
+    } else if (reply->error == 0 && p->class->doubts != NULL && p->class->doubts(p, &reply->stat)) {
+        watch_slot_clear(&p->before);
+        p->last = false;
+        p->herd = true;
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         p->class->trouble(p, reply->error);
     } else if (reply->error == 0 && !p->last && reply->stat.mzxid > p->list_zxid) {
@@ -139,7 +143,7 @@ static void take_place(struct place *p, const struct line_entry *list, size_t co
         p->class->free(p);
     } else if (p->class->wait != NULL && !p->class->wait(p)) {
         place_forget_before(p);
-    } else if (verdict == PLACE_BEHIND) {
+    } else if (verdict == PLACE_BEHIND && !p->herd) {
         watch_before(p, list, count, before);
     } else if (!p->before.armed) {
         p->crowd = true; /* once more, as it may have changed before the watch was set */
@@ -327,6 +331,7 @@ void place_enter(struct place *p, const char *node, int64_t session_id, int64_t 
     p->generation++;
     p->crowd = false;
     p->last = false;
+    p->herd = false;
 }
 
 void place_leave(struct place *p)

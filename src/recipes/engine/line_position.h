@@ -31,6 +31,9 @@ struct place_class {
     void (*free)(struct place *place);
     /* Our node is not there, or is not the one that was created. */
     void (*gone)(struct place *place);
+    /* The one to wait for was read: it may be in the way no longer and report nothing, so all children are watched
+     * from then on. NULL: never. */
+    bool (*doubts)(const struct place *place, const struct conclave_stat *before);
     /* A request got this error (CONCLAVE_ENOMEM: nothing could be asked). */
     void (*trouble)(struct place *place, int error);
     /* Our node was read; may be NULL. */
@@ -55,6 +58,7 @@ struct place {
     struct watch_slot own;    /* on the node itself */
     struct watch_slot before; /* on the one it waits for, or on all children */
     bool crowd;               /* on all children */
+    bool herd;                /* not on a single one any more: see doubts */
     bool last;                /* only the one it waits for is in the way */
     size_t behind;            /* contenders behind it in the last list */
     int64_t list_zxid;        /* of the last list */

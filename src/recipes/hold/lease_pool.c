@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GATE_OWNER = 1, TAKE_MAX = 1000 };
+enum {
+    GATE_OWNER = 1,
+    TAKE_MAX = 1000,
+    POOL_CHECKS = 2
+}; /* CHECKS: parts of the transaction before the nodes */
 
 /* --- nodes ----------------------------------------------------------------------- */
 
@@ -37,8 +41,20 @@ static bool pool_add_node(struct lease_pool *pool, const char *path)
     return true;
 }
 
+/* The session in which the nodes may have been created has ended, and they with it. */
+static bool pool_session_ended(const struct lease_pool *pool)
+{
+    struct conclave_client *client = pool->rt->client;
+    enum conclave_state state = client_state(client);
+    return state == CONCLAVE_STATE_LOST || state_is_final(state) ||
+           client_session_id(client) != pool->session_id;
+}
+
 bool pool_leave(struct lease_pool *pool)
 {
+    if (pool_session_ended(pool)) {
+        pool_forget_nodes(pool); /* deletions would wait for a link, which may never come */
+    }
     while (pool->nodes_count > 0) {
         char *node = pool->nodes[pool->nodes_count - 1];
         if (lock_delete(pool->lock, node) != 0) {
@@ -76,6 +92,7 @@ static void pool_open_gate(struct lease_pool *pool)
 static void pool_give_up(struct lease_pool *pool)
 {
     pool->phase = POOL_IDLE;
+    pool->limit_known = false;
     if (!pool->watch.pending) {
         watch_slot_clear(&pool->watch);
     }
@@ -194,6 +211,62 @@ static void pool_on_found(struct step *step, const struct conclave_reply *reply)
     }
 }
 
+/* --- N ---------------------------------------------------------------------------- */
+
+/* It may have changed: kazoo's layout has it in the folder's data. */
+static void pool_compare_again(struct lease_pool *pool)
+{
+    pool->limit_known = false;
+    pool->phase = pool->naming == CONCLAVE_NAMING_KAZOO ? POOL_LIMIT : POOL_COUNT;
+}
+
+static void pool_limit_fits(struct lease_pool *pool, int32_t version)
+{
+    pool->limit_known = true;
+    pool->limit_version = version;
+    pool->phase = pool_has_gate(pool) ? POOL_COUNT : POOL_IDLE;
+}
+
+static void pool_on_limit_set(struct step *step, const struct conclave_reply *reply)
+{
+    struct lease_pool *pool = pool_of_step(step);
+    if (reply->error == 0) {
+        pool_limit_fits(pool, reply->stat.version);
+    } else if (reply->error != CONCLAVE_BAD_VERSION && reply->error != CONCLAVE_NO_NODE) {
+        contender_trouble(&pool->lock->c, reply->error);
+    } /* else another was first: it is read again */
+}
+
+static void pool_make_folder(struct lease_pool *pool);
+
+static void pool_on_limit(struct step *step, const struct conclave_reply *reply)
+{
+    struct lease_pool *pool = pool_of_step(step);
+    struct conclave_lock *l = pool->lock;
+    char text[LIMIT_TEXT_MAX];
+    if (reply->error == CONCLAVE_NO_NODE) {
+        pool_make_folder(pool);
+        return;
+    }
+    if (reply->error != 0) {
+        contender_trouble(&l->c, reply->error);
+        return;
+    }
+    switch (semaphore_compare(l, reply)) {
+    case LIMIT_SAME:
+        pool_limit_fits(pool, reply->stat.version);
+        break;
+    case LIMIT_UNSET: {
+        struct conclave_op op = semaphore_limit_op(l, text, reply->stat.version);
+        step_submit(&pool->step, &op, pool_on_limit_set);
+        break;
+    }
+    default:
+        lock_fail(l, CONCLAVE_ECONFLICT); /* the next run gives up */
+        break;
+    }
+}
+
 /* --- creation -------------------------------------------------------------------- */
 
 static void pool_on_folder(struct ensure_path *ensure, int error)
@@ -207,7 +280,7 @@ static void pool_on_folder(struct ensure_path *ensure, int error)
 static void pool_make_folder(struct lease_pool *pool)
 {
     const struct contender *c = &pool->lock->c;
-    pool->phase = POOL_COUNT;
+    pool_compare_again(pool);
     if (ensure_path_start(&pool->ensure, pool->leases, c->acl, c->acl_count, pool_on_folder) != 0) {
         machine_retry_later(&pool->lock->c.machine);
     }
@@ -215,8 +288,9 @@ static void pool_make_folder(struct lease_pool *pool)
 
 static bool pool_keep(struct lease_pool *pool, const struct conclave_reply *reply)
 {
-    bool memory = reply->results_count == (size_t)pool->take + 1 && reply->results[1]->has_stat;
-    for (size_t i = 1; i < reply->results_count && memory; i++) {
+    bool memory = reply->results_count == (size_t)pool->take + POOL_CHECKS &&
+                  reply->results[POOL_CHECKS]->has_stat;
+    for (size_t i = POOL_CHECKS; i < reply->results_count && memory; i++) {
         memory = pool_add_node(pool, reply->results[i]->path);
     }
     return memory;
@@ -227,13 +301,15 @@ static void pool_on_created(struct step *step, const struct conclave_reply *repl
     struct lease_pool *pool = pool_of_step(step);
     bool gate_gone = reply->results_count > 0 && reply->results[0]->error == CONCLAVE_NO_NODE;
     if (reply->error == 0 && pool_keep(pool, reply)) {
-        pool_accept(pool, &reply->results[1]->stat);
+        pool_accept(pool, &reply->results[POOL_CHECKS]->stat);
     } else if (reply->error == 0 || error_is_unknown(reply->error)) {
         pool_failed(pool, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error, POOL_FIND);
     } else if (gate_gone) {
         pool_give_up(pool);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         pool_make_folder(pool);
+    } else if (reply->error == CONCLAVE_BAD_VERSION) {
+        pool_compare_again(pool);
     } else {
         pool_failed(pool, reply->error, POOL_COUNT);
     }
@@ -265,17 +341,19 @@ static void pool_submit(struct lease_pool *pool)
     const struct contender *c = &pool->lock->c;
     bool kazoo = pool->naming == CONCLAVE_NAMING_KAZOO;
     enum conclave_create_mode mode = kazoo ? CONCLAVE_EPHEMERAL : CONCLAVE_EPHEMERAL_SEQUENTIAL;
-    struct conclave_op *parts = calloc((size_t)pool->take + 1, sizeof *parts);
+    struct conclave_op *parts = calloc((size_t)pool->take + POOL_CHECKS, sizeof *parts);
     bool memory = parts != NULL;
     pool_make_prefix(pool);
     for (int32_t i = 0; i < pool->take && memory; i++) {
         char *path = pool_node_path(pool, i);
-        parts[i + 1] = contender_create_op(c, path, c->id, strlen(c->id), mode);
+        parts[i + POOL_CHECKS] = contender_create_op(c, path, c->id, strlen(c->id), mode);
         memory = path != NULL;
     }
     if (memory) {
         parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, pool->gate->c.node, -1);
-        struct conclave_op op = conclave_op_multi(parts, (size_t)pool->take + 1);
+        parts[1] = conclave_op_path(CONCLAVE_OP_CHECK, pool->leases,
+                                    pool->limit_known ? pool->limit_version : -1);
+        struct conclave_op op = conclave_op_multi(parts, (size_t)pool->take + POOL_CHECKS);
         pool_forget_nodes(pool);
         pool->phase = POOL_CREATE;
         pool->session_id = client_session_id(contender_client(c));
@@ -286,7 +364,7 @@ static void pool_submit(struct lease_pool *pool)
         machine_retry_later(&pool->lock->c.machine);
     }
     for (int32_t i = 0; i < pool->take && parts != NULL; i++) {
-        free((void *)(uintptr_t)parts[i + 1].path);
+        free((void *)(uintptr_t)parts[i + POOL_CHECKS].path);
     }
     free(parts);
 }
@@ -327,13 +405,12 @@ static void pool_count(struct lease_pool *pool)
 
 /* --- the machine ------------------------------------------------------------------ */
 
-/* The session in which the nodes may have been created has ended, and they with it. */
-static bool pool_session_ended(const struct lease_pool *pool)
+/* Before the gate, so that another N is told without waiting for it; and again when it has changed. */
+static void pool_read_limit(struct lease_pool *pool)
 {
-    struct conclave_client *client = pool->rt->client;
-    enum conclave_state state = client_state(client);
-    return state == CONCLAVE_STATE_LOST || state_is_final(state) ||
-           client_session_id(client) != pool->session_id;
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, pool->leases, 0);
+    pool->phase = POOL_LIMIT;
+    step_submit(&pool->step, &op, pool_on_limit);
 }
 
 static void pool_find(struct lease_pool *pool)
@@ -359,8 +436,13 @@ void pool_run(struct lease_pool *pool)
     } else if (c->class->leaving(c)) {
         pool_give_up(pool);
         contender_enter(c, CONTENDER_OUT);
-    } else if (pool->phase == POOL_IDLE) {
-        if (machine_can_send(&c->machine)) {
+    } else if (pool->phase == POOL_IDLE || pool->phase == POOL_LIMIT) {
+        if (!machine_can_send(&c->machine)) {
+            return;
+        }
+        if (pool->naming == CONCLAVE_NAMING_KAZOO && !pool->limit_known) {
+            pool_read_limit(pool);
+        } else {
             pool_ask_for_gate(pool);
         }
     } else if (pool->phase == POOL_GATE) {
@@ -401,9 +483,9 @@ static void pool_on_gate_closed(struct conclave_lock *gate, int why, void *ctx)
     conclave_lock_destroy(gate);
     client_lock(client);
     pool->gate = NULL;
-    if (pool->lock == NULL) {
+    if (pool->discarded) {
         pool_free(pool);
-    } else {
+    } else if (pool->lock != NULL) { /* else it is still being opened */
         struct handle *handle = &pool->lock->c.handle;
         contender_run(&pool->lock->c);
         handle_unref(handle);
@@ -423,7 +505,9 @@ bool pool_close(struct lease_pool *pool)
 void pool_attach(struct lease_pool *pool, struct conclave_lock *lock)
 {
     pool->lock = lock;
-    handle_ref(&lock->c.handle); /* until the gate has closed */
+    if (pool->gate != NULL) {
+        handle_ref(&lock->c.handle); /* until the gate has closed */
+    }
     machine_step_init(&lock->c.machine, &pool->step);
     machine_watch_init(&lock->c.machine, &pool->watch);
     machine_ensure_init(&lock->c.machine, &pool->ensure);
@@ -432,7 +516,15 @@ void pool_attach(struct lease_pool *pool, struct conclave_lock *lock)
 void pool_discard(struct lease_pool *pool)
 {
     if (pool != NULL) {
-        conclave_lock_close(pool->gate);
+        struct conclave_client *client = pool->rt->client;
+        client_lock(client);
+        pool->discarded = true;
+        if (pool_close(pool)) {
+            pool_free(pool);
+        } else {
+            client_notify(client);
+        }
+        client_unlock(client);
     }
 }
 

@@ -3,7 +3,7 @@
  * gate) whose holder alone may add some. Curator's InterProcessSemaphoreV2 has PATH/leases and PATH/locks; kazoo's
  * Semaphore has PATH itself and PATH-__lock__, and N in the data of PATH.
  *
- *   IDLE --> GATE --gate held--> COUNT --room--> CREATE --made--> IDLE, with the nodes
+ *   IDLE --> (LIMIT) --> GATE --gate held--> COUNT --room--> CREATE --made--> IDLE, with the nodes
  *    ^                           ^  |              |  ^
  *    |                      left |  | no room      |  '-- FIND: which ones are ours, after a lost answer
  *    |                           |  v              v
@@ -14,7 +14,7 @@
  * several permits gets all or none. It waits for room at the gate, before which all others wait: so two that want
  * several do not wait for each other.
  *
- * Lock of the client held for all functions but pool_create.
+ * Lock of the client held for all functions but pool_create and pool_discard.
  */
 #ifndef RECIPES_HOLD_LEASE_POOL_H
 #define RECIPES_HOLD_LEASE_POOL_H
@@ -23,6 +23,7 @@
 
 enum pool_phase {
     POOL_IDLE,
+    POOL_LIMIT,  /* compares N, before the gate; again when it may have changed */
     POOL_GATE,   /* waits for the gate */
     POOL_COUNT,  /* counts the permits that are held */
     POOL_WAIT,   /* watches them: there is no room */
@@ -31,13 +32,16 @@ enum pool_phase {
 };
 
 struct lease_pool {
-    struct conclave_lock *lock; /* the semaphore; NULL: it was not opened */
+    struct conclave_lock *lock; /* the semaphore; NULL: it is being opened, or could not be */
     struct conclave_recipes *rt;
     struct conclave_lock *gate; /* NULL: it has closed */
+    bool discarded;             /* the semaphore could not be opened: it ends with the gate */
     enum conclave_naming naming;
     int32_t take; /* permits of each acquire */
     char *leases; /* their folder */
     enum pool_phase phase;
+    bool limit_known; /* kazoo's layout: N was compared */
+    int32_t limit_version;
     struct lock_request *request; /* for the gate, until its answer was delivered */
     struct step step;
     struct watch_slot watch; /* on the folder */
@@ -53,7 +57,7 @@ struct lease_pool {
 int pool_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
                 int32_t take, struct lease_pool **ret) CONCLAVE_MUST_USE;
 
-/* The semaphore was opened; or could not be: the pool frees itself. */
+/* The semaphore was opened; or could not be: the pool frees itself (no lock held). The gate may have closed before. */
 void pool_attach(struct lease_pool *pool, struct conclave_lock *lock);
 void pool_discard(struct lease_pool *pool);
 

@@ -103,8 +103,9 @@ struct conclave_lock {
     struct lock_change_result *change_result; /* who waits for it, NULL: nobody any more */
 
     /* Semaphore. */
-    bool limit_known; /* of this node: N was compared */
-    bool mark_due;    /* the one behind has to be woken */
+    bool limit_known;   /* of this node: N was compared */
+    int64_t limit_zxid; /* of the last write of N */
+    bool mark_due;      /* the one behind has to be woken */
 };
 
 static inline struct conclave_recipes *lock_rt(const struct conclave_lock *l)
@@ -153,8 +154,18 @@ extern const struct place_class lock_place_class;
 /* In ASKING: makes the list; makes the node when it would be free, else ends the acquire. */
 void lock_probe_run(struct conclave_lock *l);
 
-/* A node was made: N has to be compared. */
+/* A node was made: N has to be compared, unless the pool has done it. */
 void semaphore_joined(struct conclave_lock *l);
+
+/* N, as the semaphore's data were read. */
+enum semaphore_limit { LIMIT_SAME, LIMIT_UNSET, LIMIT_OTHER };
+enum semaphore_limit semaphore_compare(const struct conclave_lock *l,
+                                       const struct conclave_reply *reply);
+
+/* Writes N to data of this version; its text is in the caller's memory. */
+enum { LIMIT_TEXT_MAX = 16 };
+struct conclave_op semaphore_limit_op(const struct conclave_lock *l, char text[LIMIT_TEXT_MAX],
+                                      int32_t version);
 
 /* With a node, connected: compares N, wakes the one behind. */
 void semaphore_run(struct conclave_lock *l);

@@ -72,6 +72,13 @@ static bool lock_place_wait(struct place *place)
     return true;
 }
 
+/* One that joined before N was written the last time may hold by another N. */
+static bool lock_place_doubts(const struct place *place, const struct conclave_stat *before)
+{
+    const struct conclave_lock *l = CONTAINER_OF(place, struct conclave_lock, c.place);
+    return l->permits > 0 && (!l->limit_known || before->czxid < l->limit_zxid);
+}
+
 static void lock_place_own(struct place *place, const struct conclave_reply *reply)
 {
     lock_revoke_look(lock_of_place(place), reply);
@@ -83,6 +90,7 @@ const struct place_class lock_place_class = {
     .gone = contender_place_gone,
     .own = lock_place_own,
     .wait = lock_place_wait,
+    .doubts = lock_place_doubts,
     .trouble = contender_place_trouble,
     .kinds = true,
     .together = true,

@@ -8,7 +8,8 @@
  * any number of waiters.
  *
  * N is in the parent's data. It is compared after the node was made: from then on the parent
- * cannot be reaped.
+ * cannot be reaped. If N was changed, contenders that came before hold, and wait, by the earlier one: the first
+ * contender behind one of them cannot tell which of these it does, and watches the list.
  */
 #include "recipes/hold/lease_pool.h"
 
@@ -19,8 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LIMIT_TEXT_MAX = 16 };
 
 struct conclave_semaphore {
     struct conclave_lock *lock;
@@ -35,9 +34,25 @@ static bool semaphore_current(const struct conclave_lock *l)
     return l->c.place.node != NULL && contender_is_current(&l->c, &l->probe);
 }
 
-static void semaphore_limit_text(const struct conclave_lock *l, char *text)
+struct conclave_op semaphore_limit_op(const struct conclave_lock *l, char text[LIMIT_TEXT_MAX],
+                                      int32_t version)
 {
-    (void)snprintf(text, LIMIT_TEXT_MAX, "%" PRId32, l->permits);
+    int len = snprintf(text, LIMIT_TEXT_MAX, "%" PRId32, l->permits);
+    return conclave_op_set(l->c.path, text, (size_t)len, version);
+}
+
+enum semaphore_limit semaphore_compare(const struct conclave_lock *l,
+                                       const struct conclave_reply *reply)
+{
+    char text[LIMIT_TEXT_MAX];
+    struct conclave_op own = semaphore_limit_op(l, text, -1);
+    if (reply->data_len == 0) {
+        return LIMIT_UNSET;
+    }
+    bool same = reply->data_len == own.data_len && memcmp(reply->data, text, own.data_len) == 0;
+    /* kazoo does not mind what is no number */
+    bool number = strspn(reply->data, "0123456789") == reply->data_len;
+    return same || (l->pool != NULL && !number) ? LIMIT_SAME : LIMIT_OTHER;
 }
 
 static void semaphore_limit_set(struct step *step, const struct conclave_reply *reply)
@@ -56,21 +71,26 @@ static void semaphore_on_limit(struct step *step, const struct conclave_reply *r
 {
     struct conclave_lock *l = lock_of(contender_of_step(step));
     char text[LIMIT_TEXT_MAX];
-    semaphore_limit_text(l, text);
     if (!semaphore_current(l)) {
-        /* of an earlier node */
-    } else if (reply->error != 0) {
+        return; /* of an earlier node */
+    }
+    if (reply->error != 0) {
         contender_trouble(&l->c, reply->error);
-    } else if (reply->data_len == 0) {
-        struct conclave_op op = conclave_op_set(l->c.path, text, strlen(text), reply->stat.version);
-        contender_submit(&l->c, &l->probe, &op, semaphore_limit_set);
-    } else if ((reply->data_len == strlen(text) &&
-                memcmp(reply->data, text, reply->data_len) == 0) ||
-               (l->pool != NULL && strspn(reply->data, "0123456789") != reply->data_len)) {
-        /* the same; or in kazoo's layout no number, which it does not mind */
+        return;
+    }
+    switch (semaphore_compare(l, reply)) {
+    case LIMIT_SAME:
         l->limit_known = true;
-    } else {
+        l->limit_zxid = reply->stat.mzxid;
+        break;
+    case LIMIT_UNSET: {
+        struct conclave_op op = semaphore_limit_op(l, text, reply->stat.version);
+        contender_submit(&l->c, &l->probe, &op, semaphore_limit_set);
+        break;
+    }
+    default:
         lock_fail(l, CONCLAVE_ECONFLICT);
+        break;
     }
 }
 
@@ -86,7 +106,8 @@ static void semaphore_marked(struct step *step, const struct conclave_reply *rep
 void semaphore_joined(struct conclave_lock *l)
 {
     /* Curator's semaphores leave it to their users that all have the same N. */
-    l->limit_known = l->pool != NULL && l->pool->naming == CONCLAVE_NAMING_CURATOR_LOCK;
+    l->limit_known = l->pool != NULL;
+    l->limit_zxid = 0;
     l->mark_due = false;
 }
 

@@ -206,6 +206,42 @@ static void E66_two_first_contenders_with_different_numbers(void **state)
     }
 }
 
+/* N becomes smaller while N hold it: a later contender waits for as many as its own N needs, and no longer, though those
+ * before it hold by the earlier N and report nothing but their end. */
+static void E66_a_number_made_smaller_counts_for_later_contenders(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct user h[3];
+    struct user w[2];
+    for (int i = 0; i < 3; i++) {
+        user_open(&h[i], zk, i, 3);
+        assert_int_equal(conclave_semaphore_acquire(h[i].semaphore, PATIENCE_MS, NULL), 0);
+    }
+    fake_zk_write(zk, SEMAPHORE_PATH, "2");
+    user_open(&w[0], zk, 3, 2);
+    user_share(&w[1], &w[0], 2);
+    for (int i = 0; i < 2; i++) {
+        user_ask(&w[i]);
+        EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == (size_t)i + 4);
+        quiet(zk);
+    }
+    assert_int_equal(conclave_semaphore_release(h[0].semaphore, PATIENCE_MS), 0);
+    quiet(zk);
+    assert_int_equal(w[0].answer, UNTOLD); /* two still hold it */
+    assert_int_equal(conclave_semaphore_release(h[1].semaphore, PATIENCE_MS), 0);
+    EVENTUALLY(w[0].answer == 0);
+    quiet(zk);
+    assert_int_equal(w[1].answer, UNTOLD);
+    assert_int_equal(conclave_semaphore_release(w[0].semaphore, PATIENCE_MS), 0);
+    EVENTUALLY(w[1].answer == 0);
+    for (int i = 0; i < 2; i++) {
+        user_finish(&w[1 - i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        user_finish(&h[i]);
+    }
+}
+
 static size_t hand_over_cost(struct fake_zk *zk, int waiters)
 {
     enum { MOST = 60 };
@@ -381,6 +417,7 @@ int main(void)
         E_TEST(several_leave_at_once_and_as_many_are_let_in),
         E_TEST(E66_another_number_of_permits_is_refused),
         E_TEST(E66_two_first_contenders_with_different_numbers),
+        E_TEST(E66_a_number_made_smaller_counts_for_later_contenders),
         E_TEST(hand_over_costs_the_same_for_few_and_many),
         E_TEST(many_turns_of_many),
         E_TEST(the_mark_never_arrives),

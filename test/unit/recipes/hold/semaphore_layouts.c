@@ -1,6 +1,8 @@
 /* Semaphores in the layouts of Curator and kazoo, and several permits at once in every layout. E136 to E138. */
 #include "support/locker.h"
 
+#include "recipes/hold/lease_pool.h"
+
 #include <conclave/semaphore.h>
 
 #define SEMAPHORE_PATH "/app/semaphore"
@@ -197,6 +199,107 @@ static void E137_the_list_counts_them(void **state)
     user_finish(&a);
 }
 
+/* Several nodes are held, and nothing can be sent any more: it ends all the same. */
+static void ends_with_its_client(struct fake_zk *zk, enum conclave_naming naming, bool refused)
+{
+    struct user a;
+    user_open(&a, zk, 0, naming, 3, 3);
+    assert_int_equal(take(&a, PATIENCE_MS), 0);
+    if (refused) {
+        fake_zk_refuse_auth(zk, true);
+        assert_int_equal(conclave_client_add_auth(a.base.client, "digest", "u:p", 3), 0);
+        EVENTUALLY(!conclave_semaphore_is_held(a.semaphore));
+    } else {
+        conclave_client_close(a.base.client, PATIENCE_MS);
+    }
+    assert_int_equal(conclave_semaphore_close_wait(a.semaphore, PATIENCE_MS), 0);
+    conclave_semaphore_destroy(a.semaphore);
+    if (refused) {
+        locker_finish(&a.base);
+        fake_zk_refuse_auth(zk, false);
+    } else {
+        conclave_recipes_destroy(a.base.recipes);
+        (void)pthread_mutex_destroy(&a.base.mutex);
+    }
+}
+
+static void E137_several_permits_end_with_their_client(void **state)
+{
+    ends_with_its_client(*state, CONCLAVE_NAMING_CURATOR_LOCK, false);
+    ends_with_its_client(*state, CONCLAVE_NAMING_CURATOR_LOCK, true);
+}
+
+static void E137_several_of_kazoos_end_with_their_client(void **state)
+{
+    ends_with_its_client(*state, CONCLAVE_NAMING_KAZOO, false);
+    ends_with_its_client(*state, CONCLAVE_NAMING_KAZOO, true);
+}
+
+static bool gate_is_closed(struct conclave_client *client, const struct lease_pool *pool)
+{
+    client_lock(client);
+    bool closed = pool->gate == NULL;
+    client_unlock(client);
+    return closed;
+}
+
+/* The client ends while the semaphore is being opened. */
+static void a_gate_that_closes_first_leaves_the_pool(void **state)
+{
+    struct locker base;
+    struct lease_pool *pool;
+    struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
+    options.path = SEMAPHORE_PATH;
+    options.naming = CONCLAVE_NAMING_KAZOO;
+    locker_connect_to(&base, *state, 0, "user", NULL, PATIENCE_MS);
+    assert_int_equal(conclave_client_wait_connected(base.client, PATIENCE_MS), 0);
+    assert_int_equal(pool_create(base.recipes, &options, 1, &pool), 0);
+    pool_discard(pool); /* open: ends with the gate */
+    assert_int_equal(pool_create(base.recipes, &options, 1, &pool), 0);
+    client_lock(base.client);
+    assert_false(pool_close(pool));
+    client_unlock(base.client);
+    EVENTUALLY(gate_is_closed(base.client, pool));
+    assert_string_equal(pool->leases, SEMAPHORE_PATH);
+    pool_discard(pool);
+    locker_finish(&base);
+}
+
+static void E136_kazoos_number_is_compared_before_the_gate(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct user a;
+    fake_zk_create(zk, "/app", "", 0);
+    fake_zk_create(zk, SEMAPHORE_PATH, "5", 0);
+    fake_zk_create(zk, GATE, "", 0);
+    fake_zk_create(zk, GATE "/x__lock__0000000000", "", OTHER); /* a gate that nobody opens */
+    user_open(&a, zk, 0, CONCLAVE_NAMING_KAZOO, 2, 1);
+    assert_int_equal(take(&a, PATIENCE_MS), CONCLAVE_ECONFLICT);
+    assert_int_equal(fake_zk_count(zk, 0, WIRE_MULTI), 0); /* it had no node for a moment */
+    assert_int_equal(fake_zk_child_count(zk, SEMAPHORE_PATH), 0);
+    user_finish(&a);
+}
+
+/* The number changes while one waits for room. */
+static void E136_kazoos_number_that_has_changed_is_a_conflict(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct user a;
+    struct user b;
+    user_open(&a, zk, 0, CONCLAVE_NAMING_KAZOO, 2, 2);
+    user_open(&b, zk, 1, CONCLAVE_NAMING_KAZOO, 2, 1);
+    assert_int_equal(take(&a, PATIENCE_MS), 0);
+    ask(&b);
+    STAYS(b.answer == UNTOLD, BLINK_MS);
+    fake_zk_write(zk, SEMAPHORE_PATH, "1");
+    give_back(&a);
+    EVENTUALLY(b.answer == CONCLAVE_ECONFLICT);
+    assert_int_equal(fake_zk_child_count(zk, SEMAPHORE_PATH), 0);
+    user_finish(&b);
+    user_finish(&a);
+    all_gone(zk, GATE);
+}
+
 static void E138_a_gate_that_was_lost_adds_none(void **state)
 {
     struct fake_zk *zk = *state;
@@ -268,6 +371,11 @@ int main(void)
         E_TEST(E137_several_of_kazoos),
         E_TEST(E137_the_list_counts_them),
         E_TEST(E137_what_cannot_be_taken_is_refused),
+        E_TEST(E137_several_permits_end_with_their_client),
+        E_TEST(E137_several_of_kazoos_end_with_their_client),
+        E_TEST(a_gate_that_closes_first_leaves_the_pool),
+        E_TEST(E136_kazoos_number_is_compared_before_the_gate),
+        E_TEST(E136_kazoos_number_that_has_changed_is_a_conflict),
         E_TEST(E138_a_gate_that_was_lost_adds_none),
         E_TEST(E138_a_lost_answer_is_looked_up),
         E_TEST(E138_a_lost_answer_is_looked_up_in_kazoos),
