@@ -132,6 +132,80 @@ CONCLAVE_API int conclave_redis_wait_master(struct conclave_redis *redis, int64_
 /* NULL is allowed. */
 CONCLAVE_API void conclave_redis_view_free(struct conclave_redis_view *view);
 
+/* --- a fail-over on request --------------------------------------------------------------- */
+
+/* Begin with CONCLAVE_REDIS_FAILOVER_OPTIONS_INIT, then set what differs. */
+struct conclave_redis_failover_options {
+    size_t size;
+    const char *target; /* "host:port" of the next master; NULL: the best replica */
+    bool force; /* even if the master cannot be fenced, or the replica is behind: may lose writes */
+    int64_t timeout_ms; /* for the answer; no manager begins later */
+};
+#define CONCLAVE_REDIS_FAILOVER_OPTIONS_INIT                                                       \
+    CONCLAVE_INIT_WITH(conclave_redis_failover_options, CONCLAVE_SET(timeout_ms, 10000))
+
+/* The managers' answer, in one block. */
+struct conclave_redis_failover_result {
+    bool ok;            /* the target, or another replica, is the master now */
+    const char *text;   /* what was done, or why nothing was */
+    const char *master; /* "host:port" now; "" none */
+    int64_t epoch;
+    int64_t lost_bytes; /* of the old master's data that the new one does not have; -1 unknown */
+};
+
+/* Asks the managers for another master, and waits for their answer. 0: *ret is the answer, also when they
+ * refuse. CONCLAVE_ETIMEDOUT: none came; the request is withdrawn, unless there was no link
+ * for that: then it expires after timeout_ms. CONCLAVE_CONNECTION_LOSS: it is unknown whether they were
+ * asked; it is not asked twice. CONCLAVE_NO_NODE: no manager has been there yet. CONCLAVE_EINVAL: an option,
+ * or the gem's layout. CONCLAVE_EDEADLK, CONCLAVE_ENOMEM, CONCLAVE_NO_AUTH, ... Blocking. */
+CONCLAVE_API int
+conclave_redis_failover(struct conclave_redis *redis,
+                        const struct conclave_redis_failover_options *options,
+                        struct conclave_redis_failover_result **ret) CONCLAVE_MUST_USE;
+
+/* NULL is allowed. */
+CONCLAVE_API void
+conclave_redis_failover_result_free(struct conclave_redis_failover_result *result);
+
+/* --- replicas to read from ----------------------------------------------------------------- */
+
+/* A replica, as the manager with the newest facts about it saw it. */
+struct conclave_redis_replica {
+    const char *address; /* "host:port" */
+    const char *host;    /* without the brackets of an IPv6 address */
+    int port;
+    bool usable;          /* up, and with a link to the master and its history */
+    int64_t lag_bytes;    /* missing bytes of what the master had written; -1 unknown */
+    int64_t link_down_ms; /* its link to the master is down for so long; -1: it is up, or unknown */
+    int64_t latency_us;   /* of its answer to the manager; -1 unknown */
+    int64_t age_ms;       /* of these facts, when the manager reported them; -1: there are none */
+};
+
+/* The replicas of one master, in one block: usable ones first, then the smallest lag, then latency. */
+struct conclave_redis_replicas {
+    const char *master; /* "host:port"; NULL: none */
+    int64_t epoch;
+    const struct conclave_redis_replica *const *list;
+    size_t count;
+};
+
+/* Reads what the managers last reported, a request for each of them: call it before connecting, not
+ * before each read. Blocking. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EINVAL (the gem's layout), CONCLAVE_EDEADLK,
+ * CONCLAVE_ENOMEM, or why the handle ended. */
+CONCLAVE_API int
+conclave_redis_list_replicas(struct conclave_redis *redis, int64_t timeout_ms,
+                             struct conclave_redis_replicas **ret) CONCLAVE_MUST_USE;
+
+/* A replica that is usable and at most max_lag_bytes behind (-1: any lag, also unknown). turn 0 is the
+ * best; successive numbers give all of them by turns, so programs that begin at different numbers spread
+ * over them. NULL: there is none. Lives as long as the list. */
+CONCLAVE_API const struct conclave_redis_replica *
+conclave_redis_pick(const struct conclave_redis_replicas *replicas, int64_t max_lag_bytes,
+                    uint64_t turn);
+
+/* NULL is allowed. */
+CONCLAVE_API void conclave_redis_replicas_free(struct conclave_redis_replicas *replicas);
+
 /* Ends the handle; from now on the program must not write. Then on_closed. Asynchronous, any
  * number of times, also from a callback. */
 CONCLAVE_API void conclave_redis_close(struct conclave_redis *redis);

@@ -386,6 +386,17 @@ static void redis()
     CHECK(view.state == CONCLAVE_REDIS_NONE && view.master.empty() && !view.writable);
     CHECK(follower.may_write(1) == CONCLAVE_EFENCED);
     CHECK(code_of([&] { follower.wait_master(milliseconds(5)); }) == CONCLAVE_ETIMEDOUT);
+    CHECK(code_of([&] { follower.failover(); }) == CONCLAVE_NO_NODE);
+    conclave::redis_failover_options wish;
+    wish.target = "no address";
+    CHECK(code_of([&] { follower.failover(wish); }) == CONCLAVE_EINVAL);
+    conclave::redis_replicas replicas = follower.replicas(patience);
+    CHECK(replicas.master.empty() && replicas.list.empty() && replicas.pick() == nullptr);
+    replicas.list.resize(3);
+    replicas.list[1].usable = replicas.list[2].usable = true;
+    replicas.list[2].lag_bytes = 7;
+    CHECK(replicas.pick() == &replicas.list[1] && replicas.pick(-1, 3) == &replicas.list[2]);
+    CHECK(replicas.pick(7, 3) == &replicas.list[2] && replicas.pick(6) == nullptr);
 }
 
 const std::vector<test_case> recipe_cases = {

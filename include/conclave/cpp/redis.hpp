@@ -8,6 +8,8 @@
 
 #include <conclave/redis.h>
 
+#include <algorithm>
+
 namespace conclave
 {
 
@@ -26,6 +28,58 @@ struct redis_view {
     uint64_t change = 0;
     bool stale = false;
     bool writable = false;
+};
+
+/* As struct conclave_redis_failover_options. */
+struct redis_failover_options {
+    std::string target{}; /* empty: the best replica */
+    bool force = false;
+    milliseconds timeout{10000};
+};
+
+/* As struct conclave_redis_failover_result. */
+struct redis_failover_result {
+    bool ok = false;
+    std::string text;
+    std::string master;
+    int64_t epoch = 0;
+    int64_t lost_bytes = -1;
+};
+
+/* As struct conclave_redis_replica. */
+struct redis_replica {
+    std::string address;
+    std::string host;
+    int port = 0;
+    bool usable = false;
+    int64_t lag_bytes = -1;
+    milliseconds link_down{-1};
+    std::chrono::microseconds latency{-1};
+    milliseconds age{-1};
+};
+
+/* As struct conclave_redis_replicas. */
+struct redis_replicas {
+    std::string master;
+    int64_t epoch = 0;
+    std::vector<redis_replica> list;
+
+    /* As conclave_redis_pick; nullptr: there is none. */
+    const redis_replica *pick(int64_t max_lag_bytes = -1, uint64_t turn = 0) const noexcept
+    {
+        const auto fits = [=](const redis_replica &one) {
+            return one.usable &&
+                   (max_lag_bytes < 0 || (one.lag_bytes >= 0 && one.lag_bytes <= max_lag_bytes));
+        };
+        const auto count = std::count_if(list.begin(), list.end(), fits);
+        auto wanted = count == 0 ? 0 : turn % static_cast<uint64_t>(count);
+        for (const auto &one : list) {
+            if (fits(one) && wanted-- == 0) {
+                return &one;
+            }
+        }
+        return nullptr;
+    }
 };
 
 class redis_follower;
@@ -62,6 +116,20 @@ inline redis_view to_redis(const conclave_redis_view &raw)
     made.change = raw.change;
     made.stale = raw.stale;
     made.writable = raw.writable;
+    return made;
+}
+
+inline redis_replica to_replica(const conclave_redis_replica &raw)
+{
+    redis_replica made;
+    made.address = text(raw.address);
+    made.host = text(raw.host);
+    made.port = raw.port;
+    made.usable = raw.usable;
+    made.lag_bytes = raw.lag_bytes;
+    made.link_down = milliseconds(raw.link_down_ms);
+    made.latency = std::chrono::microseconds(raw.latency_us);
+    made.age = milliseconds(raw.age_ms);
     return made;
 }
 
@@ -119,6 +187,52 @@ class redis_follower
                 return conclave_redis_wait_master(there, timeout.count(), ret);
             },
             std::forward<S>(style)...);
+    }
+
+    /* Asks the managers for another master, and waits for their answer. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    redis_failover_result failover(const redis_failover_options &options = {}, S &&...style) const
+    {
+        return run<redis_failover_result>(
+            "failover",
+            [=](conclave_redis *there, redis_failover_result &value) {
+                conclave_redis_failover_options raw = CONCLAVE_REDIS_FAILOVER_OPTIONS_INIT;
+                raw.target = detail::or_null(options.target);
+                raw.force = options.force;
+                raw.timeout_ms = options.timeout.count();
+                conclave_redis_failover_result *got = nullptr;
+                const int error = conclave_redis_failover(there, &raw, &got);
+                if (error == 0) {
+                    value = {got->ok, detail::text(got->text), detail::text(got->master),
+                             got->epoch, got->lost_bytes};
+                }
+                conclave_redis_failover_result_free(got);
+                return error;
+            },
+            nullptr, std::forward<S>(style)...);
+    }
+
+    /* The replicas, by what the managers last reported of them. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    redis_replicas replicas(milliseconds timeout = forever, S &&...style) const
+    {
+        return run<redis_replicas>(
+            "replicas",
+            [=](conclave_redis *there, redis_replicas &value) {
+                conclave_redis_replicas *got = nullptr;
+                const int error = conclave_redis_list_replicas(there, timeout.count(), &got);
+                if (error == 0) {
+                    value = {};
+                    value.master = detail::text(got->master);
+                    value.epoch = got->epoch;
+                    std::transform(got->list, got->list + got->count,
+                                   std::back_inserter(value.list),
+                                   [](const auto *one) { return detail::to_replica(*one); });
+                }
+                conclave_redis_replicas_free(got);
+                return error;
+            },
+            nullptr, std::forward<S>(style)...);
     }
 
   private:

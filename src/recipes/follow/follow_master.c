@@ -5,12 +5,13 @@
  * no read outstanding then, it was right when the sync was sent. conclave_redis_may_write reads three numbers that are
  * changed under the client's lock; only `writable_epoch` permits a write.
  */
-#include "recipes/follow/master_view.h"
+#include "recipes/follow/follow_master.h"
 
 #include "client/core/path.h"
 #include "client/core/sized.h"
 #include "recipes/engine/handle_shutdown.h"
 #include "recipes/engine/tree_mirror.h"
+#include "recipes/follow/master_view.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -486,6 +487,30 @@ int conclave_redis_wait_master(struct conclave_redis *r, int64_t timeout_ms,
 {
     struct follow_waiter w = {.redis = r, .for_master = true};
     return wait_for(&w, timeout_ms, ret);
+}
+
+struct conclave_recipes *follow_recipes(const struct conclave_redis *redis)
+{
+    return redis->handle.rt;
+}
+
+char *follow_path(const struct conclave_redis *redis, const char *below)
+{
+    const char *end = strrchr(redis->path, '/');
+    assert(end != NULL);
+    size_t len = (size_t)(end - redis->path);
+    char *path = malloc(len + strlen(below) + 2);
+    if (path != NULL) {
+        memcpy(path, redis->path, len);
+        path[len] = '/';
+        memcpy(path + len + 1, below, strlen(below) + 1);
+    }
+    return path;
+}
+
+bool follow_is_native(const struct conclave_redis *redis)
+{
+    return redis->layout == CONCLAVE_REDIS_LAYOUT_NATIVE;
 }
 
 void conclave_redis_close(struct conclave_redis *r)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, HOST_MAX = 255 };
+enum { VERSION = 1 };
 
 struct state_row {
     const char *name; /* for programs */
@@ -109,10 +109,25 @@ struct conclave_redis_view *redis_view_none(void)
     return redis_view_copy(&none);
 }
 
+/* jansson reports some failed allocations as errors of the text: so a wrong text is read once more. */
+int redis_json_read(const void *data, size_t len, size_t flags, struct json_t **ret)
+{
+    json_error_t why = {.line = 0}; /* its code is not set in all cases */
+    *ret = NULL;
+    for (int i = 0; i < 2 && *ret == NULL && len > 0; i++) {
+        *ret = json_loadb(data, len, flags, &why);
+    }
+    if (*ret != NULL || len == 0) {
+        return *ret != NULL ? 0 : CONCLAVE_ECORRUPT;
+    }
+    enum json_error_code code = json_error_code(&why); /* a wrong text has one of its own */
+    bool starved = code == json_error_out_of_memory || code == json_error_unknown;
+    return starved ? CONCLAVE_ENOMEM : CONCLAVE_ECORRUPT;
+}
+
 /* --- the record ------------------------------------------------------------------------ */
 
-/* "host:port" or "[host]:port"; the host without brackets goes to buf. */
-static bool master_view_address_read(const char *address, char buf[HOST_MAX + 1], int *ret_port)
+bool redis_view_address(const char *address, char buf[REDIS_VIEW_HOST_MAX + 1], int *ret_port)
 {
     const char *colon = strrchr(address, ':');
     if (colon == NULL) {
@@ -124,7 +139,7 @@ static bool master_view_address_read(const char *address, char buf[HOST_MAX + 1]
     len -= bracketed ? 2 : 0;
     char *end;
     long port = strtol(colon + 1, &end, 10);
-    if (len == 0 || len > HOST_MAX || colon[1] < '0' || colon[1] > '9' || *end != '\0' ||
+    if (len == 0 || len > REDIS_VIEW_HOST_MAX || colon[1] < '0' || colon[1] > '9' || *end != '\0' ||
         port < 1 || port > 65535) {
         return false;
     }
@@ -198,7 +213,7 @@ static const char *native_read(const json_t *object, struct conclave_redis_view 
 }
 
 static const char *master_read(const json_t *object, struct conclave_redis_view *view,
-                               char host[HOST_MAX + 1])
+                               char host[REDIS_VIEW_HOST_MAX + 1])
 {
     const json_t *master = json_object_get(object, "master");
     if (master == NULL || json_is_null(master)) {
@@ -206,7 +221,7 @@ static const char *master_read(const json_t *object, struct conclave_redis_view 
                                                : NULL;
     }
     if (!json_is_string(master) ||
-        !master_view_address_read(json_string_value(master), host, &view->port)) {
+        !redis_view_address(json_string_value(master), host, &view->port)) {
         return "the master is not of the form host:port";
     }
     view->master = json_string_value(master);
@@ -215,7 +230,7 @@ static const char *master_read(const json_t *object, struct conclave_redis_view 
 }
 
 static const char *layout_read(enum conclave_redis_layout layout, const json_t *object,
-                               struct conclave_redis_view *view, char host[HOST_MAX + 1])
+                               struct conclave_redis_view *view, char host[REDIS_VIEW_HOST_MAX + 1])
 {
     if (!json_is_object(object)) {
         return "not a record";
@@ -237,10 +252,14 @@ int redis_view_read(enum conclave_redis_layout layout, const void *data, size_t 
     struct conclave_redis_view view = view_of(CONCLAVE_REDIS_UNREADABLE, "");
     const char *const *replicas = NULL;
     const char *const *unavailable = NULL;
-    char host[HOST_MAX + 1];
-    json_t *object = len == 0 ? NULL : json_loadb(data, len, JSON_REJECT_DUPLICATES, NULL);
+    char host[REDIS_VIEW_HOST_MAX + 1];
+    json_t *object;
+    int error = redis_json_read(data, len, JSON_REJECT_DUPLICATES, &object);
+    if (error == CONCLAVE_ENOMEM) {
+        return error;
+    }
     const char *wrong = layout_read(layout, object, &view, host);
-    int error = 0;
+    error = 0;
     if (wrong == NULL) {
         error = texts_of(object, native ? "replicas" : "slaves", &replicas, &view.replica_count);
         if (error == 0) {

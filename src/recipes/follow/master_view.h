@@ -14,6 +14,15 @@
 int redis_view_read(enum conclave_redis_layout layout, const void *data, size_t len,
                     struct conclave_redis_view **ret) CONCLAVE_MUST_USE;
 
+struct json_t;
+
+/* json_loadb: 0, CONCLAVE_ENOMEM, or CONCLAVE_ECORRUPT; *ret is NULL on failure. */
+int redis_json_read(const void *data, size_t len, size_t flags, struct json_t **ret);
+
+/* Splits "host:port" or "[host]:port"; the host without brackets goes to buf. */
+enum { REDIS_VIEW_HOST_MAX = 255 };
+bool redis_view_address(const char *address, char buf[REDIS_VIEW_HOST_MAX + 1], int *ret_port);
+
 /* The view of a missing node. NULL: out of memory. */
 struct conclave_redis_view *redis_view_none(void);
 
