@@ -165,6 +165,7 @@ CONCLAVE_API int conclave_elector_fenced_multi(struct conclave_elector *elector,
 /* Leaves: deactivates if it is active (cleanly, if deactivate returns 0), then on_closed. Waits
  * for a running fence. Asynchronous; may be called repeatedly, also in a callback. */
 CONCLAVE_API void conclave_elector_close(struct conclave_elector *elector);
+/* 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK (in a callback, fence included; nothing was done). */
 CONCLAVE_API int conclave_elector_close_wait(struct conclave_elector *elector, int64_t timeout_ms);
 
 /* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */

@@ -69,6 +69,10 @@ static int on_fence(struct conclave_elector *elector, const struct conclave_brea
     int64_t ms = m->fence_ms;
     (void)pthread_mutex_unlock(&m->base.lock);
     sleep_ms(ms);
+    if (m->ends_in_fence) {
+        assert_int_equal(conclave_elector_close_wait(elector, CONCLAVE_FOREVER), CONCLAVE_EDEADLK);
+        conclave_elector_close(elector);
+    }
     return result;
 }
 

@@ -39,6 +39,7 @@ struct standby {
     _Atomic int fail_fence;
     _Atomic int fail_deactivate;
     _Atomic int64_t fence_ms;
+    _Atomic bool ends_in_fence; /* the fence closes its elector */
 };
 
 #define ACTIVE(m) conclave_elector_is_active((m)->elector)

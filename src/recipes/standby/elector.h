@@ -84,6 +84,7 @@ struct conclave_elector {
 
     /* The thread that fences. */
     bool fence_running;
+    pthread_t fence_thread; /* while it runs */
     uint32_t fence_generation;
 
     /* The last report to the user. */
@@ -170,6 +171,9 @@ struct conclave_breadcrumb elector_crumb(const struct conclave_elector *e, bool 
 
 /* In FENCING: has the thread run; goes back to READING with `fenced`, or gives up. */
 void elector_fence_run(struct conclave_elector *e);
+
+/* Whether this thread runs the program's fence. No lock held. */
+bool elector_in_fence(struct conclave_elector *e);
 
 /* --- elector_api.c ---------------------------------------------------------------- */
 

@@ -226,6 +226,9 @@ void conclave_elector_close(struct conclave_elector *e)
 
 int conclave_elector_close_wait(struct conclave_elector *e, int64_t timeout_ms)
 {
+    if (elector_in_fence(e)) {
+        return CONCLAVE_EDEADLK; /* the end waits for the fence */
+    }
     return contender_close_wait(&e->c, timeout_ms);
 }
 

@@ -91,8 +91,21 @@ void elector_fence_run(struct conclave_elector *e)
     }
     /* The lock is held: the thread cannot be done before this. */
     e->fence_running = true;
+    e->fence_thread = thread;
     e->fence_generation = e->c.generation;
     handle_ref(&e->c.handle);
     client_ref(elector_rt(e)->client);
     (void)pthread_detach(thread);
+}
+
+bool elector_in_fence(struct conclave_elector *e)
+{
+    struct conclave_client *client = elector_rt(e)->client;
+    if (client_check(client) != 0) {
+        return false;
+    }
+    client_lock(client);
+    bool inside = e->fence_running && pthread_equal(e->fence_thread, pthread_self()) != 0;
+    client_unlock(client);
+    return inside;
 }

@@ -502,6 +502,20 @@ static void closing_waits_for_the_fence(void **state)
     standby_finish(&b);
 }
 
+static void a_fence_cannot_wait_for_the_end(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby b;
+    standby_dies(zk, "a");
+    standby_open(&b, zk, 1, "b");
+    b.ends_in_fence = true;
+    standby_start(&b);
+    EVENTUALLY(standby_get(&b, &b.fenced) == 1);
+    standby_stop(&b);
+    assert_int_equal(b.activated, 0);
+    standby_finish(&b);
+}
+
 /* Who leaves while its breadcrumb is on its way was never active: nobody has to fence it. */
 static void who_leaves_while_it_marks_need_not_be_fenced(void **state)
 {
@@ -606,6 +620,7 @@ int main(void)
         E_TEST(in_a_line_one_departure_wakes_one),
         E_TEST(trouble_at_every_step),
         E_TEST(closing_waits_for_the_fence),
+        E_TEST(a_fence_cannot_wait_for_the_end),
         E_TEST(who_leaves_while_it_marks_need_not_be_fenced),
         E_TEST(active_is_said_until_deactivate_has_returned_and_no_longer),
         E_TEST(one_that_recovers_while_it_stops_is_fenced_all_the_same),
