@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <cmath>
 #include <sstream>
 
 static void styles()
@@ -77,6 +78,11 @@ static void requests()
     }
     CHECK(is_ann);
     client.sync("/");
+    /* An empty ACL is refused; it would open the node to everybody. */
+    CHECK(code_of([&] { client.set_acl(path, {}, -1); }) == CONCLAVE_EINVAL);
+    CHECK(code_of([&] { client.set_acl(path, {}, -1, conclave::use_future).get(); }) ==
+          CONCLAVE_EINVAL);
+    CHECK(client.get_acl(path).entries.at(0).scheme == "digest");
 
     const auto done =
         client.commit(conclave::transaction().create(path + "/a", "1").set(path, "2").erase(first));
@@ -91,6 +97,78 @@ static void requests()
         client.read_many(conclave::reads().get(path).children(path).get(path + "/none"));
     CHECK(read.size() == 3 && read[0].data == "2" && read[1].children.size() == 2);
     CHECK(read[2].error == CONCLAVE_NO_NODE);
+}
+
+static void times()
+{
+    using conclave::time_span;
+    using std::chrono::hours;
+    using std::chrono::milliseconds;
+    static_assert(time_span(hours::max()).count() == conclave::forever.count());
+    static_assert(time_span(hours::min()).count() == -conclave::forever.count());
+    static_assert(time_span(std::chrono::nanoseconds(1)).count() == 1);
+    static_assert(time_span(std::chrono::duration<double>(1.5)).count() == 1500);
+    CHECK(time_span(std::chrono::duration<double>(std::nan(""))).count() == 0);
+    auto client = connect();
+    const std::string path = fresh("times");
+    conclave::mutex one(client, {path});
+    conclave::mutex two(client, {path});
+    /* As a timeout: the longest waits without end, a negative one is over. */
+    auto held = one.acquire(hours::max());
+    std::error_code ec;
+    CHECK(!two.acquire(hours(-1), ec) && ec == CONCLAVE_EBUSY);
+    CHECK(!two.acquire(milliseconds(-1), ec) && ec == CONCLAVE_EBUSY);
+    CHECK(!two.try_lock_for(hours::min()) &&
+          !two.try_lock_until(std::chrono::steady_clock::time_point::min()));
+    auto waits = two.acquire(hours::max(), conclave::use_future);
+    CHECK(!held.release() && waits.get());
+    CHECK(two.try_lock_until(std::chrono::steady_clock::time_point::max()));
+    two.unlock();
+    /* As an option: the C library gets at most 100 years, and refuses what it cannot use. */
+    const auto refused = [](auto change) {
+        conclave::client_options options;
+        options.servers = server;
+        change(options);
+        return code_of([&] { conclave::client made(options); }) == CONCLAVE_EINVAL;
+    };
+    CHECK(refused([](auto &o) { o.session_timeout = hours::max(); }));
+    CHECK(refused([](auto &o) { o.session_timeout = hours::min(); }));
+    CHECK(refused([](auto &o) { o.request_timeout = milliseconds(-1); }));
+    CHECK(!refused([](auto &o) { o.request_timeout = hours::max(); }));
+    CHECK(refused([](auto &o) { o.connect_timeout = hours::max(); }));
+    CHECK(refused([](auto &o) {
+        o.retry.emplace();
+        o.retry->pause_max = hours::min();
+    }));
+    conclave::read_options read;
+    read.timeout = milliseconds(-1);
+    CHECK(code_of([&] { client.get("/", read); }) == CONCLAVE_EINVAL);
+    read.timeout = hours::max();
+    client.get("/", read);
+    conclave::create_options create;
+    create.ttl = hours::max();
+    CHECK(code_of([&] { client.create(path, "", create); }) == CONCLAVE_EINVAL);
+    conclave::election_options late;
+    late.path = fresh("late");
+    late.takeover_delay = hours::max();
+    late.backoff_min = late.backoff_max = hours::max();
+    conclave::election election(client, late);
+    CHECK(!election.wait(hours(-1), ec) && ec == CONCLAVE_ETIMEDOUT);
+    late.takeover_delay = hours::min();
+    CHECK(code_of([&] { conclave::election made(client, late); }) == CONCLAVE_EINVAL);
+    conclave::group_options group;
+    group.path = fresh("collects");
+    group.id = "a";
+    group.debounce = hours::max();
+    group.on_view = [](auto &, const conclave::member_view &) {};
+    conclave::group member(client, group);
+    member.wait_joined(patience);
+    CHECK(member.close_wait(hours::max()));
+    /* A time that another program wrote. */
+    using clock = std::chrono::system_clock;
+    CHECK(conclave::detail::to_time(1500) == clock::time_point(milliseconds(1500)));
+    CHECK(conclave::detail::to_time(INT64_MAX) > clock::now() &&
+          conclave::detail::to_time(INT64_MIN) < clock::now());
 }
 
 static void watches()
@@ -310,6 +388,35 @@ static void virtual_events()
     UNTIL(one.connected == 3);
 }
 
+/* Asks in a virtual function for what another call is changing. */
+class asking final : public conclave::client_base
+{
+  public:
+    std::atomic<bool> asked{false};
+
+    ~asking() override
+    {
+        close_session();
+    }
+
+  private:
+    void on_connected() override
+    {
+        unwatch("/none");
+        asked = !is_master("/none");
+    }
+};
+
+static void virtual_functions_may_ask()
+{
+    asking one;
+    conclave::client_options options;
+    options.servers = server;
+    options.threads = false; /* get_data runs the callbacks while it sets the watch */
+    one.create_session(std::move(options));
+    CHECK(one.get_data("/").empty() && one.asked);
+}
+
 #ifdef CONCLAVE_HAS_COROUTINES
 static conclave::task<std::string> in_coroutine(conclave::client &client, conclave::mutex &mutex,
                                                 std::string path)
@@ -384,11 +491,13 @@ static void race_master()
 const std::vector<test_case> client_cases = {
     {"styles", styles},
     {"requests", requests},
+    {"times", times},
     {"watches", watches},
     {"states", states},
     {"log_lines", log_lines},
     {"own_loop", own_loop},
     {"virtual_events", virtual_events},
+    {"virtual_functions_may_ask", virtual_functions_may_ask},
     {"race_master", race_master},
 #ifdef CONCLAVE_HAS_COROUTINES
     {"coroutines", coroutines},

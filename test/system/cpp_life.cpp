@@ -296,6 +296,149 @@ static void close_beside_destruction()
     }
 }
 
+static void elector_in_its_fence()
+{
+    conclave::client_options quiet;
+    quiet.servers = server;
+    quiet.on_exception = [](std::exception_ptr, const char *) {};
+    const conclave::client client(quiet);
+    conclave::elector_options options;
+    options.dir = fresh("fences");
+    options.id = "a";
+    options.deactivate = [](auto &, std::error_code, milliseconds) { throw 1; };
+    conclave::elector first(client, options);
+    UNTIL(first.active());
+    first.reset(); /* not cleanly */
+    options.id = "b";
+    std::optional<conclave::elector> second;
+    std::promise<void> assigned;
+    std::atomic<bool> ended{false};
+    options.fence = [&, ready = assigned.get_future().share()](auto &self, auto &, auto) {
+        ready.wait();
+        CHECK(!self.close_wait(conclave::forever)); /* cannot wait for itself */
+        second.reset();
+        ended = true;
+    };
+    second.emplace(client, options);
+    assigned.set_value();
+    UNTIL(ended);
+    options.id = "c";
+    options.fence = [](auto &, auto &, auto) {};
+    conclave::elector third(client, options);
+    UNTIL(third.active());
+}
+
+/* A handle whose C side is played by the test. */
+struct fake_raw {
+    std::atomic<int> closed{0};
+    std::atomic<int> destroyed{0};
+    std::atomic<bool> hangs{false}; /* on_closed does not come, unless somebody waits without end */
+    std::atomic<int64_t> waited_ms{0};
+
+    static void close(fake_raw *raw)
+    {
+        raw->closed++;
+    }
+    static int close_wait(fake_raw *raw, int64_t timeout_ms)
+    {
+        if (!raw->hangs || timeout_ms == CONCLAVE_FOREVER) {
+            return 0;
+        }
+        raw->waited_ms += timeout_ms;
+        std::this_thread::sleep_for(milliseconds(timeout_ms));
+        return CONCLAVE_ETIMEDOUT;
+    }
+    static void destroy(fake_raw *raw)
+    {
+        raw->destroyed++;
+    }
+};
+struct fake_handle;
+struct fake_options {
+    std::function<void(fake_handle &, std::error_code)> on_closed{};
+};
+using fake_binding =
+    conclave::detail::binding<fake_raw, fake_raw::close, fake_raw::close_wait, fake_raw::destroy>;
+struct fake_handle : conclave::detail::basic_handle<fake_handle, fake_options, fake_binding> {
+    using basic_handle::basic_handle;
+    using basic_handle::state;
+    using basic_handle::state_;
+
+    template <class Open>
+    fake_handle(const conclave::client &client, Open open)
+        : basic_handle(client.shared(), fake_options{}, "fake", open)
+    {
+    }
+};
+
+static void close_beside_an_open_that_fails()
+{
+    auto client = connect();
+    fake_raw raw;
+    const auto open = [&](fake_handle::state &, void *ctx, fake_raw **) -> int {
+        fake_handle::state::enter(&raw, ctx, "early", [](auto &, auto &) {});
+        client.close(); /* as another thread does */
+        return CONCLAVE_EBUSY;
+    };
+    CHECK(code_of([&] { fake_handle refused(client, open); }) == CONCLAVE_EBUSY);
+    CHECK(raw.closed == 0 && raw.destroyed == 0); /* the C function that failed ended the handle */
+    const auto throws = [&](fake_handle::state &s, void *, fake_raw **) -> int {
+        s.options.on_closed = [held = s.owner](auto &, std::error_code) {};
+        throw conclave::error(CONCLAVE_ENOMEM);
+    };
+    CHECK(code_of([&] { fake_handle refused(client, throws); }) == CONCLAVE_ENOMEM);
+    CHECK(client.shared().use_count() == 1); /* the handle is freed */
+}
+
+static void callback_after_the_end()
+{
+    auto client = connect();
+    fake_raw raw;
+    void *context = nullptr;
+    fake_handle handle(client, [&](fake_handle::state &, void *ctx, fake_raw **ret) {
+        context = ctx;
+        *ret = &raw;
+        return 0;
+    });
+    const auto state = handle.state_;
+    auto moved = std::move(handle);
+    moved.reset();
+    CHECK(raw.destroyed == 1 && state->raw.load() == nullptr);
+    fake_handle::state::enter(&raw, context, "late", [](auto &, auto &) {});
+    CHECK(state->raw.load() == nullptr);
+    fake_handle::state::on_closed(&raw, CONCLAVE_ECLOSED, context);
+    CHECK(state->raw.load() == nullptr && raw.destroyed == 1);
+}
+
+static void one_timeout_for_all_handles()
+{
+    auto client = connect();
+    constexpr int count = 5;
+    std::array<fake_raw, count> raws;
+    std::vector<fake_handle> handles;
+    std::vector<void *> contexts;
+    for (fake_raw &raw : raws) {
+        raw.hangs = true;
+        handles.emplace_back(client, [&](fake_handle::state &, void *ctx, fake_raw **ret) {
+            contexts.push_back(ctx);
+            *ret = &raw;
+            return 0;
+        });
+    }
+    client.close(milliseconds(200));
+    int64_t waited_ms = 0;
+    for (const fake_raw &raw : raws) {
+        waited_ms += raw.waited_ms;
+        CHECK(raw.closed == 1);
+    }
+    CHECK(waited_ms <= 200);
+    handles.clear();
+    for (int i = 0; i < count; i++) {
+        fake_handle::state::on_closed(&raws[i], CONCLAVE_ECLOSED, contexts[i]);
+        CHECK(raws[i].destroyed == 1);
+    }
+}
+
 const std::vector<test_case> life_cases = {
     {"ten_thousand_handles", ten_thousand_handles},
     {"exceptions", exceptions},
@@ -304,4 +447,8 @@ const std::vector<test_case> life_cases = {
     {"in_own_callback", in_own_callback},
     {"client_in_callback", client_in_callback},
     {"close_beside_destruction", close_beside_destruction},
+    {"elector_in_its_fence", elector_in_its_fence},
+    {"close_beside_an_open_that_fails", close_beside_an_open_that_fails},
+    {"callback_after_the_end", callback_after_the_end},
+    {"one_timeout_for_all_handles", one_timeout_for_all_handles},
 };

@@ -1,12 +1,14 @@
 """The C++ header (include/conclave/conclave.hpp): compiled, and run against a server as C++17 and C++20.
 
-Promise: the header, each part of it by itself, and every C++ example of README.md and docs/ compile without a warning, by g++
-and clang++ where they are there, in both standards; the cases of cpp_test.cpp pass in both.
+Promise: the header, its parts in both orders, every *_INIT macro of the C headers and every C++ example of README.md and
+docs/ compile without a warning, by g++ and clang++ where they are there, in both standards; the cases of cpp_test.cpp pass in
+both.
 Limits: one server, on loopback; skipped without a C++ compiler.
 
 usage: cpp_test.py [NAME...]
 """
 
+import concurrent.futures
 import glob
 import os
 import re
@@ -30,56 +32,60 @@ def compilers():
     return [name for name in ("g++", "clang++") if shutil.which(name)]
 
 
-def compile_all(source):
-    """Compiles a text by all compilers in both standards."""
-    ways = 0
-    for compiler in compilers():
-        for standard in STANDARDS:
-            run = subprocess.run([compiler, "-std=c++" + standard, *FLAGS], input=source, text=True, check=False,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            assert run.returncode == 0, f"{compiler}, C++{standard}:\n{source}\n{run.stdout[:8000]}"
-            ways += 1
-    return ways
+def compile_one(compiler, standard, source):
+    run = subprocess.run([compiler, "-std=c++" + standard, *FLAGS], input=source, text=True, check=False,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert run.returncode == 0, f"{compiler}, C++{standard}:\n{run.stdout[:8000]}"
 
 
-def header():
-    """The header alone, and twice."""
-    return f"{compile_all('#include <conclave/conclave.hpp>' + chr(10) + '#include <conclave/conclave.hpp>' + chr(10))} ways"
+def parts(backwards):
+    """Includes of all parts, and of the whole at last. A part that uses what only another one includes fails in one of the
+    orders."""
+    names = sorted(glob.glob(os.path.join(ROOT, "include", "conclave", "cpp", "*.hpp")), reverse=backwards)
+    return "".join(f"#include <conclave/cpp/{os.path.basename(name)}>\n" for name in names) + \
+        "#include <conclave/conclave.hpp>\n#include <conclave/conclave.h>\n"
 
 
-def parts():
-    """Each part compiles by itself."""
-    names = sorted(glob.glob(os.path.join(ROOT, "include", "conclave", "cpp", "*.hpp")))
-    for name in names:
-        subprocess.run([compilers()[0], "-std=c++17", *FLAGS], check=True, text=True,
-                       input=f"#include <conclave/cpp/{os.path.basename(name)}>\n")
-    return f"{len(names)} parts"
+def macros():
+    """A use of each macro that begins a struct."""
+    names = []
+    for name in sorted(glob.glob(os.path.join(ROOT, "include", "conclave", "*.h"))):
+        with open(name, encoding="utf-8") as file:
+            names += re.findall(r"^#define (CONCLAVE_\w+_INIT)\b(?!\()", file.read(), re.M)
+    assert len(names) >= 40, names
+    return "".join(f"[[maybe_unused]] static const auto macro{i} = {name};\n" for i, name in enumerate(names)), len(names)
 
 
-def documented():
-    """The examples of the pages: a block with main is a whole program; all others of a page are parts of one function after
+def examples():
+    """The examples of the pages. A block with main is a whole program; all others of a page are parts of one function after
     the other, where `client` is a client."""
-    pages = [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]
-    count = 0
-    for page in pages:
+    pieces = []
+    for page in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]:
         with open(page, encoding="utf-8") as file:
-            blocks = re.findall(r"^```cpp\n(.*?)^```$", file.read(), re.M | re.S)
-        pieces = ""
-        for block in blocks:
-            count += 1
-            if "int main(" in block:
-                compile_all(block)
-                continue
-            # Classes and functions stay outside; statements get a function of their own.
-            outside = re.match(r"(class|struct|conclave::task)\b", block)
-            inside = f"[[maybe_unused]] static void part{count}(conclave::client &client)\n{{\n(void)client;\n{block}}}\n"
-            pieces += f"#if !defined(CONCLAVE_HAS_COROUTINES)\n#else\n{block}#endif\n" if "co_await" in block else \
-                block if outside else inside
-        if pieces:
-            compile_all("#include <conclave/conclave.hpp>\n#include <shared_mutex>\nusing namespace std::chrono_literals;\n"
-                        + pieces)
-    assert count >= 5, count
-    return f"{count} examples"
+            for block in re.findall(r"^```cpp\n(.*?)^```$", file.read(), re.M | re.S):
+                number = len(pieces)
+                if "int main(" in block:
+                    pieces.append(re.sub(r"\}\n\Z", "return 0;\n}\n", block.replace("int main(", f"int main{number}(")))
+                elif "co_await" in block:
+                    pieces.append(f"#ifdef CONCLAVE_HAS_COROUTINES\n{block}#endif\n")
+                elif re.match(r"(class|struct)\b", block):
+                    pieces.append(block)
+                else:
+                    pieces.append(f"[[maybe_unused]] static void part{number}(conclave::client &client)\n"
+                                  f"{{\n(void)client;\n{block}}}\n")
+    assert len(pieces) >= 5, pieces
+    return "#include <shared_mutex>\nusing namespace std::chrono_literals;\n" + "".join(pieces), len(pieces)
+
+
+def compiled():
+    """One text per compiler and standard, two at a time."""
+    (uses, macro_count), (pages, example_count) = macros(), examples()
+    ways = [(compiler, standard) for compiler in compilers() for standard in STANDARDS]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = [pool.submit(compile_one, *way, parts(i % 2 == 0) + uses + pages) for i, way in enumerate(ways)]
+    for each in done:
+        each.result()
+    return f"{len(ways)} ways, {macro_count} macros, {example_count} examples"
 
 
 def run_program(standard, names):
@@ -108,7 +114,7 @@ def main():
     why = conclave.why_missing() or (None if compilers() else "no g++ (Debian: g++)")
     if why:
         return cases.skip_all(why)
-    return cases.run([cpp17, cpp20] if sys.argv[1:] else [cpp17, cpp20, header, parts, documented])
+    return cases.run([cpp17, cpp20] if sys.argv[1:] else [cpp17, cpp20, compiled])
 
 
 if __name__ == "__main__":

@@ -39,8 +39,50 @@ namespace conclave
 
 using std::chrono::milliseconds;
 
+/*
+ * A time in milliseconds; any std::chrono::duration becomes one. Rounded up, so that a positive time never becomes 0, and
+ * limited to 100 years in both directions: no duration overflows, not even std::chrono::hours::max().
+ * As a timeout, 100 years wait without end, and a negative time has passed already. As an option, a negative time is
+ * refused (CONCLAVE_EINVAL).
+ */
+class time_span
+{
+  public:
+    static constexpr milliseconds limit = std::chrono::hours(24) * 36525;
+
+    constexpr time_span() noexcept = default;
+    template <class Rep, class Period>
+    constexpr time_span(const std::chrono::duration<Rep, Period> &time) noexcept
+        : time_(limited(time))
+    {
+    }
+
+    constexpr operator milliseconds() const noexcept
+    {
+        return time_;
+    }
+    constexpr int64_t count() const noexcept
+    {
+        return time_.count();
+    }
+
+  private:
+    template <class Rep, class Period>
+    static constexpr milliseconds limited(const std::chrono::duration<Rep, Period> &time) noexcept
+    {
+        using exact = std::chrono::duration<long double, std::milli>;
+        const long double ms = exact(time).count();
+        return ms >= exact(limit).count()    ? limit
+               : ms <= exact(-limit).count() ? -limit
+               : ms == ms                    ? std::chrono::ceil<milliseconds>(time)
+                                             : milliseconds(0); /* not a number */
+    }
+
+    milliseconds time_{0};
+};
+
 /* As a timeout: waits without end. */
-inline constexpr milliseconds forever = milliseconds(CONCLAVE_FOREVER);
+inline constexpr time_span forever = milliseconds::max();
 
 /* Gets the exceptions that leave a function of the program which the library called; `where` names the
  * function ("on_elected"). It must not throw; what it throws is dropped. */
@@ -64,10 +106,35 @@ inline constexpr use_awaitable_t use_awaitable{};
 namespace detail
 {
 
-/* Milliseconds for the C functions: rounded up, so that a positive time never becomes 0. */
-template <class Rep, class Period> int64_t to_ms(std::chrono::duration<Rep, Period> time)
+/* A timeout of a C function. */
+constexpr int64_t wait_ms(time_span timeout) noexcept
 {
-    return static_cast<int64_t>(std::chrono::ceil<milliseconds>(time).count());
+    return timeout.count() == forever.count() ? CONCLAVE_FOREVER
+           : timeout.count() > 0              ? timeout.count()
+                                              : 0;
+}
+
+/* A timeout in a C struct, where a negative one is refused. */
+constexpr int64_t option_ms(time_span timeout) noexcept
+{
+    return timeout.count() < 0 ? INT64_MIN : wait_ms(timeout);
+}
+
+/* The time until a deadline, of any clock and unit. */
+template <class Clock, class Duration>
+time_span until(const std::chrono::time_point<Clock, Duration> &deadline)
+{
+    using seconds = std::chrono::duration<long double>;
+    return seconds(deadline.time_since_epoch()) - seconds(Clock::now().time_since_epoch());
+}
+
+/* A time of a C struct in milliseconds since 1970, which another program may have written: limited to what the clock can
+ * express. */
+inline std::chrono::system_clock::time_point to_time(int64_t ms) noexcept
+{
+    using clock = std::chrono::system_clock;
+    constexpr int64_t most = std::chrono::floor<milliseconds>(clock::duration::max()).count();
+    return clock::time_point(milliseconds(ms > most ? most : ms < -most ? -most : ms));
 }
 
 /* Where exceptions of callbacks go; shared by a client and all that was made with it. */

@@ -54,7 +54,7 @@ struct cache_options {
     std::vector<std::string> without{};
     bool stats_only = false;
     size_t max_bytes = size_t(256) << 20;
-    milliseconds debounce{0};
+    time_span debounce{};
 };
 
 namespace detail
@@ -99,12 +99,12 @@ class cache : public detail::basic_handle<cache, cache_options, detail::cache_bi
 
     /* Waits until it shows all changes up to zxid; 0: until it is fresh. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void wait(int64_t zxid = 0, milliseconds timeout = forever, S &&...style) const
+    void wait(int64_t zxid = 0, time_span timeout = forever, S &&...style) const
     {
         run<detail::nothing>(
             "wait",
             [=](conclave_cache *there, detail::nothing &) {
-                return conclave_cache_wait(there, zxid, timeout.count());
+                return conclave_cache_wait(there, zxid, detail::wait_ms(timeout));
             },
             nullptr, std::forward<S>(style)...);
     }
@@ -250,7 +250,7 @@ struct persistent_node_options {
     conclave_create_mode mode = CONCLAVE_EPHEMERAL;
     std::function<void(persistent_node &, enum conclave_membership)> on_presence{};
     std::function<void(persistent_node &, std::error_code why)> on_closed{};
-    milliseconds ttl{0};
+    time_span ttl{};
     bool keep = false;
     acl_list acl{};
 };
@@ -305,14 +305,9 @@ class persistent_node : public detail::basic_handle<persistent_node, persistent_
     }
     /* Waits until the node is there. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void wait(milliseconds timeout = forever, S &&...style) const
+    void wait(time_span timeout = forever, S &&...style) const
     {
-        run<detail::nothing>(
-            "wait",
-            [=](conclave_persistent_node *there, detail::nothing &) {
-                return conclave_persistent_node_wait(there, timeout.count());
-            },
-            nullptr, std::forward<S>(style)...);
+        waited("wait", conclave_persistent_node_wait, timeout, std::forward<S>(style)...);
     }
 
   private:

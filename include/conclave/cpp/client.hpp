@@ -50,16 +50,16 @@ struct session_key {
 /* As struct conclave_retry_options. */
 struct retry_options {
     uint32_t max_repeats = 10;
-    milliseconds pause_min{50};
-    milliseconds pause_max{2000};
+    time_span pause_min{milliseconds(50)};
+    time_span pause_max{milliseconds(2000)};
 };
 
 /* As struct conclave_client_options. */
 struct client_options {
     std::string
         servers{}; /* "host:port,host:port/chroot"; empty: $CONCLAVE_SERVER, 127.0.0.1:2181 */
-    milliseconds session_timeout{10000};
-    milliseconds request_timeout = forever;
+    time_span session_timeout{milliseconds(10000)};
+    time_span request_timeout = forever;
     std::function<void(conclave_state)> on_state{};
     exception_handler on_exception{}; /* empty: a line on stderr */
     bool new_session = true;          /* after a loss */
@@ -78,9 +78,9 @@ struct client_options {
     std::ostream *log_stream = nullptr;
     conclave_log_level log_level = CONCLAVE_LOG_INFO;
     std::optional<retry_options> retry{}; /* how requests are repeated; empty: not at all */
-    milliseconds connect_timeout{0};      /* these three: 0: the library's */
-    milliseconds reconnect_min{0};
-    milliseconds reconnect_max{0};
+    time_span connect_timeout{};          /* these three: 0: the library's */
+    time_span reconnect_min{};
+    time_span reconnect_max{};
     bool follow_ensemble = false; /* use the servers of /zookeeper/config when they change */
 };
 
@@ -118,10 +118,10 @@ class client
 
     /* Ends all handles and watches of this client, then its session, within about this time. The handles
      * stay there; their calls fail with CONCLAVE_ECLOSED. In a callback: in the background. */
-    void close(milliseconds timeout = milliseconds(2000)) noexcept
+    void close(time_span timeout = milliseconds(2000)) noexcept
     {
         if (const auto keep = session_) {
-            keep->close(timeout.count());
+            keep->close(detail::wait_ms(timeout));
         }
     }
 
@@ -180,13 +180,14 @@ class client
 
     /* Waits for the first session, or the next one. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void wait_connected(milliseconds timeout = forever, S &&...style) const
+    void wait_connected(time_span timeout = forever, S &&...style) const
     {
         const auto keep = session_;
         detail::run<detail::nothing>(
             sink(), "connecting",
             [&](detail::nothing &) {
-                return keep ? conclave_client_wait_connected(keep->client(), timeout.count())
+                return keep ? conclave_client_wait_connected(keep->client(),
+                                                             detail::wait_ms(timeout))
                             : static_cast<int>(CONCLAVE_ECLOSED);
             },
             nullptr, std::forward<S>(style)...);
@@ -369,7 +370,7 @@ class client
         return read<node_acl>("get_acl", CONCLAVE_OP_GET_ACL, std::move(path), read_options{},
                               std::forward<S>(style)...);
     }
-    /* version: the expected aversion; -1: any. */
+    /* version: the expected aversion; -1: any. An empty list is refused (CONCLAVE_EINVAL). */
     template <class... S, detail::styles<conclave_stat, S...> = 0>
     decltype(auto) set_acl(std::string path, acl_list entries, int32_t version, S &&...style) const
     {
@@ -470,7 +471,7 @@ class client
     {
         return session_ ? conclave_client_fd(session_->client()) : -1;
     }
-    milliseconds timeout() const noexcept
+    time_span timeout() const noexcept
     {
         return milliseconds(session_ ? conclave_client_timeout_ms(session_->client()) : -1);
     }
@@ -508,7 +509,7 @@ class client
         conclave_client_options raw = CONCLAVE_CLIENT_OPTIONS_INIT;
         raw.servers = detail::or_null(o.servers);
         raw.session_timeout_ms = o.session_timeout.count();
-        raw.request_timeout_ms = o.request_timeout.count();
+        raw.request_timeout_ms = detail::option_ms(o.request_timeout);
         raw.new_session = o.new_session;
         raw.exactly_once = o.exactly_once;
         raw.read_only = o.read_only;

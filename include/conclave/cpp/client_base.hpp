@@ -46,7 +46,7 @@ class client_base
         };
         client_ = conclave::client(std::move(options));
     }
-    void create_session(std::string servers, milliseconds session_timeout = milliseconds(10000))
+    void create_session(std::string servers, time_span session_timeout = milliseconds(10000))
     {
         client_options options;
         options.servers = std::move(servers);
@@ -80,7 +80,8 @@ class client_base
         return client_;
     }
 
-    /* The data of a node. keep_watch: on_event reports all its changes from now on. */
+    /* The data of a node. keep_watch: on_event reports all its changes from now on. While two threads ask for a node for
+     * the first time, an event of it may be reported twice. */
     std::string get_data(const std::string &path, bool keep_watch = true)
     {
         keep(path, keep_watch);
@@ -109,7 +110,7 @@ class client_base
      * (time for that to stop). false: CONCLAVE_EBUSY, there is a master already (find_master has its data); or why it
      * could not try. Not in a virtual function. */
     bool race_master(const std::string &path, const std::string &data, std::error_code &ec,
-                     milliseconds delay = milliseconds(0), acl_list acl = {})
+                     time_span delay = {}, acl_list acl = {})
     {
         resign_master(path);
         election_options options;
@@ -125,7 +126,7 @@ class client_base
         election won = election::race(client_, std::move(options), nullptr, forever, ec);
         if (won) {
             std::lock_guard<std::mutex> hold(lock_);
-            masters_[path] = std::move(won);
+            std::swap(masters_[path], won); /* one of another thread ends without the lock */
         }
         return !ec;
     }
@@ -228,15 +229,23 @@ class client_base
 
     void keep(const std::string &path, bool wanted)
     {
-        if (!wanted) {
+        if (!wanted || is_watched(path)) {
             return;
         }
+        /* Waits for the servers without the lock: meanwhile a virtual function may ask for it. */
+        watch made = client_.watch(path, [this](const event &e) { on_event(e); });
         std::lock_guard<std::mutex> hold(lock_);
-        auto &there = watches_[path];
-        if (!there || !there.active()) {
-            there = watch();
-            there = client_.watch(path, [this](const event &e) { on_event(e); });
+        watch &there = watches_[path];
+        if (!there.active()) {
+            std::swap(there, made);
         }
+    }
+
+    bool is_watched(const std::string &path)
+    {
+        std::lock_guard<std::mutex> hold(lock_);
+        const auto found = watches_.find(path);
+        return found != watches_.end() && found->second.active();
     }
 
     /* All that belongs to the session. */

@@ -50,7 +50,7 @@ struct election_options {
     std::function<void(election &, std::error_code why)> on_closed{};
     conclave_naming naming = CONCLAVE_NAMING_NATIVE;
     lease_options lease{};
-    milliseconds takeover_delay{0};
+    time_span takeover_delay{};
     bool observe_only = false;
     bool observe = false;
     bool ack = true;
@@ -58,8 +58,8 @@ struct election_options {
     bool regrant = false;
     bool no_wait = false; /* ends with CONCLAVE_EBUSY instead of waiting behind another */
     bool steal_stale_ack = false;
-    milliseconds backoff_min{1000};
-    milliseconds backoff_max{30000};
+    time_span backoff_min{milliseconds(1000)};
+    time_span backoff_max{milliseconds(30000)};
     acl_list acl{};
 };
 
@@ -79,7 +79,7 @@ inline participant to_participant(const conclave_participant &raw)
     made.sequence = raw.sequence;
     made.self = raw.self;
     made.token = raw.token;
-    made.since = std::chrono::system_clock::time_point(milliseconds(raw.since_ms));
+    made.since = to_time(raw.since_ms);
     return made;
 }
 
@@ -103,8 +103,8 @@ class election : public detail::basic_handle<election, election_options, detail:
      * leader, if it is still there. With a std::error_code the handle is empty on failure. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static election race(const client &client, election_options options,
-                         std::optional<participant> *leader = nullptr,
-                         milliseconds timeout = forever, S &&...style)
+                         std::optional<participant> *leader = nullptr, time_span timeout = forever,
+                         S &&...style)
     {
         election won;
         detail::run<detail::nothing>(
@@ -124,7 +124,7 @@ class election : public detail::basic_handle<election, election_options, detail:
     /* The one that leads, in any naming, also of another library; empty: nobody. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static std::optional<participant> find_leader(const client &client, const std::string &path,
-                                                  milliseconds timeout = forever, S &&...style)
+                                                  time_span timeout = forever, S &&...style)
     {
         const auto keep = client.shared();
         return detail::run<std::optional<participant>>(
@@ -132,7 +132,7 @@ class election : public detail::basic_handle<election, election_options, detail:
             [&](std::optional<participant> &value) -> int {
                 conclave_participant *raw = nullptr;
                 int error = keep ? conclave_election_find_leader(keep->recipes(), path.c_str(),
-                                                                 timeout.count(), &raw)
+                                                                 detail::wait_ms(timeout), &raw)
                                  : static_cast<int>(CONCLAVE_ECLOSED);
                 const std::unique_ptr<conclave_participant, void (*)(conclave_participant *)> held(
                     raw, conclave_participant_free);
@@ -173,13 +173,13 @@ class election : public detail::basic_handle<election, election_options, detail:
 
     /* Waits until this process leads. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    conclave::token wait(milliseconds timeout = forever, S &&...style) const
+    conclave::token wait(time_span timeout = forever, S &&...style) const
     {
         return run<conclave::token>(
             "wait",
             [=](conclave_election *there, conclave::token &value) {
                 conclave_token raw{};
-                int error = conclave_election_wait(there, timeout.count(), &raw);
+                int error = conclave_election_wait(there, detail::wait_ms(timeout), &raw);
                 value = raw;
                 return error;
             },
@@ -187,7 +187,7 @@ class election : public detail::basic_handle<election, election_options, detail:
     }
 
     /* Leads for the time of a function, conclave_election_take_turn. What it throws comes back, after the lead. */
-    template <class F> void take_turn(F &&turn, milliseconds timeout = forever)
+    template <class F> void take_turn(F &&turn, time_span timeout = forever)
     {
         struct call {
             election *self;
@@ -207,7 +207,7 @@ class election : public detail::basic_handle<election, election_options, detail:
                                             one.thrown = std::current_exception();
                                         }
                                     },
-                                    &its, timeout.count());
+                                    &its, detail::wait_ms(timeout));
         if (its.thrown) {
             std::rethrow_exception(its.thrown);
         }
@@ -267,13 +267,13 @@ class election : public detail::basic_handle<election, election_options, detail:
     /* The candidates at path in their order, the leader first. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static std::vector<participant> participants(const client &client, const std::string &path,
-                                                 milliseconds timeout = forever, S &&...style)
+                                                 time_span timeout = forever, S &&...style)
     {
         return detail::run_list<participant>(
             client, "participants",
             [&](conclave_recipes *recipes, auto **list, size_t *count) {
-                return conclave_election_participants(recipes, path.c_str(), timeout.count(), list,
-                                                      count);
+                return conclave_election_participants(recipes, path.c_str(),
+                                                      detail::wait_ms(timeout), list, count);
             },
             conclave_participants_free, detail::to_participant, std::forward<S>(style)...);
     }
@@ -281,7 +281,7 @@ class election : public detail::basic_handle<election, election_options, detail:
   private:
     /* A race. */
     election(const client &client, election_options options, std::optional<participant> *leader,
-             milliseconds timeout)
+             time_span timeout)
         : basic_handle(client.shared(), std::move(options), "race",
                        [=](state &s, void *ctx, conclave_election **ret) {
                            return open(s, ctx, ret, true, leader, timeout);
@@ -290,7 +290,7 @@ class election : public detail::basic_handle<election, election_options, detail:
     }
 
     static int open(state &s, void *ctx, conclave_election **ret, bool race = false,
-                    std::optional<participant> *leader = nullptr, milliseconds timeout = forever)
+                    std::optional<participant> *leader = nullptr, time_span timeout = forever)
     {
         const election_options &o = s.options;
         const detail::raw_acl acl(o.acl);
@@ -347,8 +347,9 @@ class election : public detail::basic_handle<election, election_options, detail:
             return conclave_election_open(s.owner->recipes(), &raw, &calls, ctx, ret);
         }
         conclave_participant *there = nullptr;
-        int error = conclave_election_race(s.owner->recipes(), &raw, &calls, ctx, timeout.count(),
-                                           ret, leader != nullptr ? &there : nullptr);
+        int error =
+            conclave_election_race(s.owner->recipes(), &raw, &calls, ctx, detail::wait_ms(timeout),
+                                   ret, leader != nullptr ? &there : nullptr);
         const std::unique_ptr<conclave_participant, void (*)(conclave_participant *)> held(
             there, conclave_participant_free);
         if (there != nullptr) {
@@ -366,7 +367,7 @@ struct master_switch_options {
     std::string data{};
     std::function<void(token)> on_master{}; /* throw to refuse */
     std::function<void(milliseconds stop_within)> on_slave{};
-    milliseconds takeover_delay{0};
+    time_span takeover_delay{};
     acl_list acl{};
     conclave_naming naming = CONCLAVE_NAMING_NATIVE;
 };
@@ -394,7 +395,7 @@ class master_switch
     {
         return election_.lease_left();
     }
-    template <class... S> conclave::token wait(milliseconds timeout = forever, S &&...style) const
+    template <class... S> conclave::token wait(time_span timeout = forever, S &&...style) const
     {
         return election_.wait(timeout, std::forward<S>(style)...);
     }
@@ -472,8 +473,8 @@ struct elector_options {
     bool herd_free = false;
     conclave_health health = CONCLAVE_HEALTH_HEALTHY;
     lease_options lease{};
-    milliseconds backoff_min{1000};
-    milliseconds backoff_max{30000};
+    time_span backoff_min{milliseconds(1000)};
+    time_span backoff_max{milliseconds(30000)};
     acl_list acl{};
 };
 
@@ -547,7 +548,7 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
 
     /* Steps down cleanly and stays out for this time. Asynchronous. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void cede(milliseconds stay_out, S &&...style)
+    void cede(time_span stay_out, S &&...style)
     {
         run<detail::nothing>(
             "cede",
@@ -575,7 +576,7 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
     /* For operators: what is in dir; the confirmation that a member is dead. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static elector_view view(const client &client, const std::string &dir,
-                             milliseconds timeout = forever, S &&...style)
+                             time_span timeout = forever, S &&...style)
     {
         const auto keep = client.shared();
         return detail::run<elector_view>(
@@ -583,7 +584,7 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
             [&](elector_view &value) -> int {
                 struct conclave_elector_view *raw = nullptr;
                 int error = keep ? conclave_elector_view(keep->recipes(), dir.c_str(),
-                                                         timeout.count(), &raw)
+                                                         detail::wait_ms(timeout), &raw)
                                  : static_cast<int>(CONCLAVE_ECLOSED);
                 const std::unique_ptr<struct conclave_elector_view,
                                       void (*)(struct conclave_elector_view *)>
@@ -604,7 +605,7 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
 
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static void override_dead(const client &client, const std::string &dir, conclave::token token,
-                              const acl_list &entries = {}, milliseconds timeout = forever,
+                              const acl_list &entries = {}, time_span timeout = forever,
                               S &&...style)
     {
         const auto keep = client.shared();
@@ -616,7 +617,7 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
                 acl.put(o);
                 return keep
                            ? conclave_elector_override(keep->recipes(), dir.c_str(), token.native(),
-                                                       o.acl, o.acl_count, timeout.count())
+                                                       o.acl, o.acl_count, detail::wait_ms(timeout))
                            : static_cast<int>(CONCLAVE_ECLOSED);
             },
             nullptr, std::forward<S>(style)...);

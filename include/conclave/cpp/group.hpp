@@ -45,7 +45,7 @@ struct group_options {
     std::function<void(group &, enum conclave_membership)> on_membership{};
     std::function<void(group &, std::error_code why)> on_closed{};
     std::string incarnation{};
-    milliseconds debounce{0};
+    time_span debounce{};
     acl_list acl{};
 };
 
@@ -99,25 +99,21 @@ class group : public detail::basic_handle<group, group_options, detail::group_bi
     }
 
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void wait_joined(milliseconds timeout = forever, S &&...style) const
+    void wait_joined(time_span timeout = forever, S &&...style) const
     {
-        run<detail::nothing>(
-            "wait_joined",
-            [=](conclave_group *there, detail::nothing &) {
-                return conclave_group_wait_joined(there, timeout.count());
-            },
-            nullptr, std::forward<S>(style)...);
+        waited("wait_joined", conclave_group_wait_joined, timeout, std::forward<S>(style)...);
     }
 
     /* The present members of the group at path, without a handle. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static std::vector<member> members(const client &client, const std::string &path,
-                                       milliseconds timeout = forever, S &&...style)
+                                       time_span timeout = forever, S &&...style)
     {
         return detail::run_list<member>(
             client, "members",
             [&](conclave_recipes *recipes, auto **list, size_t *count) {
-                return conclave_group_members(recipes, path.c_str(), timeout.count(), list, count);
+                return conclave_group_members(recipes, path.c_str(), detail::wait_ms(timeout), list,
+                                              count);
             },
             conclave_members_free, detail::to_member, std::forward<S>(style)...);
     }
@@ -215,8 +211,8 @@ struct discovery_options {
     std::string name{};
     std::function<void(discovery &, const std::vector<instance> &, bool stale)> on_change{};
     std::function<void(discovery &, std::error_code why)> on_closed{};
-    milliseconds debounce{0};
-    milliseconds down{30000};
+    time_span debounce{};
+    time_span down{milliseconds(30000)};
 };
 
 namespace detail
@@ -239,7 +235,7 @@ inline instance to_instance(const conclave_instance &raw)
     if (raw.payload != nullptr) {
         made.payload = raw.payload;
     }
-    made.registered = std::chrono::system_clock::time_point(milliseconds(raw.registered_ms));
+    made.registered = to_time(raw.registered_ms);
     made.type = text(raw.type);
     made.enabled = raw.enabled;
     made.token = raw.token;
@@ -293,14 +289,9 @@ class registration
 
     /* Waits until the node exists. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void wait(milliseconds timeout = forever, S &&...style) const
+    void wait(time_span timeout = forever, S &&...style) const
     {
-        run<detail::nothing>(
-            "wait",
-            [=](conclave_registration *there, detail::nothing &) {
-                return conclave_registration_wait(there, timeout.count());
-            },
-            nullptr, std::forward<S>(style)...);
+        waited("wait", conclave_registration_wait, timeout, std::forward<S>(style)...);
     }
 
   private:
@@ -374,7 +365,7 @@ class discovery
 
     /* All instances, as soon as they are known. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    std::vector<instance> instances(milliseconds timeout = forever, S &&...style) const
+    std::vector<instance> instances(time_span timeout = forever, S &&...style) const
     {
         return run<std::vector<instance>>(
             "instances",
@@ -382,7 +373,8 @@ class discovery
                 return detail::collect(
                     value,
                     [&](auto **list, size_t *count) {
-                        return conclave_discovery_instances(there, timeout.count(), list, count);
+                        return conclave_discovery_instances(there, detail::wait_ms(timeout), list,
+                                                            count);
                     },
                     conclave_instances_free, detail::to_instance);
             },
@@ -467,7 +459,7 @@ class barrier : public detail::basic_handle<barrier, barrier_options, detail::ba
 
     /* Creates the barrier. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) set(milliseconds timeout, S &&...style)
+    decltype(auto) set(time_span timeout, S &&...style)
     {
         return timed("set", conclave_barrier_set, conclave_barrier_set_async, timeout,
                      std::forward<S>(style)...);
@@ -479,7 +471,7 @@ class barrier : public detail::basic_handle<barrier, barrier_options, detail::ba
     }
     /* Removes it: all continue. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) remove(milliseconds timeout, S &&...style)
+    decltype(auto) remove(time_span timeout, S &&...style)
     {
         return timed("remove", conclave_barrier_remove, conclave_barrier_remove_async, timeout,
                      std::forward<S>(style)...);
@@ -491,7 +483,7 @@ class barrier : public detail::basic_handle<barrier, barrier_options, detail::ba
     }
     /* Waits until there is no barrier. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) wait(milliseconds timeout, S &&...style)
+    decltype(auto) wait(time_span timeout, S &&...style)
     {
         return timed("wait", conclave_barrier_wait, conclave_barrier_wait_async, timeout,
                      std::forward<S>(style)...);
@@ -532,7 +524,7 @@ class double_barrier : public detail::basic_handle<double_barrier, double_barrie
 
     /* Joins, and waits until all are there. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) enter(milliseconds timeout, S &&...style)
+    decltype(auto) enter(time_span timeout, S &&...style)
     {
         return timed("enter", conclave_double_barrier_enter, conclave_double_barrier_enter_async,
                      timeout, std::forward<S>(style)...);
@@ -544,7 +536,7 @@ class double_barrier : public detail::basic_handle<double_barrier, double_barrie
     }
     /* Waits until all have left or are gone. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) leave(milliseconds timeout, S &&...style)
+    decltype(auto) leave(time_span timeout, S &&...style)
     {
         return timed("leave", conclave_double_barrier_leave, conclave_double_barrier_leave_async,
                      timeout, std::forward<S>(style)...);

@@ -66,15 +66,21 @@ class handle_state final
     template <class Open> void begin(const char *what, Open &&open)
     {
         self_ = this->shared_from_this();
-        owner->add(this->weak_from_this());
         raw_type *made = nullptr;
-        int error = open(static_cast<void *>(this), &made);
-        if (error != 0) {
-            raw.store(nullptr); /* a callback may have set it */
-            self_.reset();
-            throw conclave::error(error, what);
+        try {
+            check(open(static_cast<void *>(this), &made), what);
+        } catch (...) {
+            forget();
+            throw;
         }
-        raw.store(made);
+        opened(made);
+        /* Now the session may close it, not before: an open that fails ends the C handle itself. */
+        try {
+            owner->add(this->weak_from_this());
+        } catch (...) {
+            dispose();
+            throw;
+        }
     }
 
     void begin_close() noexcept override
@@ -150,7 +156,7 @@ class handle_state final
     static void enter(raw_type *there, void *ctx, const char *where, F &&f) noexcept
     {
         auto *state = static_cast<handle_state *>(ctx);
-        state->raw.store(there);
+        state->opened(there);
         gate::pass pass(state->calls);
         if (pass) {
             guarded(*state->owner->errors(), where, [&] {
@@ -192,6 +198,27 @@ class handle_state final
     gate calls;
 
   private:
+    /* A callback may come before the function that opens the handle has returned, and the last one after the
+     * handle was destroyed: the C handle is remembered once. */
+    void opened(raw_type *there) noexcept
+    {
+        if (raw.load() == nullptr) {
+            std::lock_guard<std::mutex> hold(lock_);
+            if (!forgotten_) {
+                raw.store(there);
+            }
+        }
+    }
+
+    /* The C handle was not opened, or is gone again. */
+    void forget() noexcept
+    {
+        const auto last = tell(); /* ends without the lock */
+        std::lock_guard<std::mutex> hold(lock_);
+        forgotten_ = true;
+        raw.store(nullptr);
+    }
+
     std::shared_ptr<handle_state> tell()
     {
         std::lock_guard<std::mutex> hold(lock_);
@@ -208,6 +235,7 @@ class handle_state final
             if (doomed_) {
                 return; /* the last thread that waits in wait_closed does it */
             }
+            forgotten_ = true;
             there = raw.exchange(nullptr);
         }
         Binding::destroy(there);
@@ -218,6 +246,7 @@ class handle_state final
     unsigned waiting_ = 0;               /* threads in wait_closed */
     bool doomed_ = false;                /* the last of them destroys the C handle */
     bool told_ = false;                  /* on_closed runs or has run */
+    bool forgotten_ = false;             /* there is no C handle any more */
     bool reap_ = false; /* on_closed destroys the C handle; set before told_ or never */
 };
 
@@ -269,12 +298,11 @@ template <class Handle, class Options, class Binding> class basic_handle
     }
 
     /* Asks for the end and waits for on_closed: false if it has not returned in time, or in a callback. */
-    template <class Rep, class Period>
-    bool close_wait(std::chrono::duration<Rep, Period> timeout) noexcept
+    bool close_wait(time_span timeout) noexcept
     {
         close();
         const auto keep = state_;
-        return !keep || keep->wait_closed(to_ms(timeout)) == 0;
+        return !keep || keep->wait_closed(wait_ms(timeout)) == 0;
     }
 
     /* Destroys the handle, as its destructor. */
@@ -339,14 +367,24 @@ template <class Handle, class Options, class Binding> class basic_handle
     decltype(auto) timed(const char *what, int (*f)(native_type *, int64_t),
                          int (*begin)(native_type *, int64_t, void (*)(native_type *, int, void *),
                                       void *),
-                         milliseconds timeout, S &&...style) const
+                         time_span timeout, S &&...style) const
     {
         return run<nothing>(
-            what, [=](native_type *there, nothing &) { return f(there, timeout.count()); },
+            what, [=](native_type *there, nothing &) { return f(there, detail::wait_ms(timeout)); },
             [=](native_type *there, void *ctx) {
-                return begin(there, timeout.count(), done_nothing<native_type>, ctx);
+                return begin(there, detail::wait_ms(timeout), done_nothing<native_type>, ctx);
             },
             std::forward<S>(style)...);
+    }
+
+    /* The same for a C function f(handle, timeout) that has no asynchronous form. */
+    template <class... S>
+    void waited(const char *what, int (*f)(native_type *, int64_t), time_span timeout,
+                S &&...style) const
+    {
+        run<nothing>(
+            what, [=](native_type *there, nothing &) { return f(there, wait_ms(timeout)); },
+            nullptr, std::forward<S>(style)...);
     }
 
     /* Asks the C handle something that cannot fail; `none` without one. */

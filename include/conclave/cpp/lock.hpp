@@ -110,6 +110,7 @@ struct contender {
 
 class mutex;
 class semaphore;
+class shared_mutex;
 
 /* As struct conclave_lock_options and its callbacks. */
 struct mutex_options {
@@ -148,7 +149,7 @@ inline contender to_contender(const conclave_contender &raw)
     made.holds = raw.holds;
     made.token = raw.token;
     made.session_id = raw.session_id;
-    made.since = std::chrono::system_clock::time_point(milliseconds(raw.since_ms));
+    made.since = to_time(raw.since_ms);
     return made;
 }
 
@@ -167,11 +168,9 @@ struct lock_calls {
     static constexpr auto release = conclave_lock_release;
     static constexpr auto fenced = conclave_lock_fenced_multi;
 
-    static int acquire_async(raw *lock, uint64_t owner, int64_t timeout_ms, conclave_lock_fn fn,
-                             void *ctx)
-    {
-        return conclave_lock_acquire_async(lock, owner, timeout_ms, fn, ctx);
-    }
+    static constexpr auto contenders = conclave_lock_contenders;
+    static constexpr auto acquire_async = conclave_lock_acquire_async;
+
     static int release_async(raw *lock, uint64_t owner)
     {
         return conclave_lock_release_async(lock, owner, nullptr, nullptr);
@@ -197,25 +196,22 @@ struct semaphore_calls {
     {
         return conclave_semaphore_acquire_async(semaphore, timeout_ms, fn, ctx);
     }
+    static int contenders(conclave_recipes *recipes, const char *path, int64_t timeout_ms,
+                          conclave_contender ***ret, size_t *ret_count)
+    {
+        int32_t permits = 0;
+        return conclave_semaphore_contenders(recipes, path, timeout_ms, ret, ret_count, &permits);
+    }
     static int release_async(raw *semaphore, uint64_t)
     {
         return conclave_semaphore_release_async(semaphore, nullptr, nullptr);
     }
 };
 
-/* What locks and semaphores have in common. */
-template <class Handle, class Options, class Calls>
-class lockable : public basic_handle<Handle, Options, typename Calls::binding>
+/* The standard library's names for a lock, over int Lock::take(int64_t timeout_ms). */
+template <class Lock> class standard_lock
 {
-  protected:
-    using base = basic_handle<Handle, Options, typename Calls::binding>;
-    using raw_type = typename Calls::raw;
-    using state = typename base::state;
-    using base::base;
-
   public:
-    lockable() noexcept = default;
-
     /* Waits until this thread holds it. */
     void lock()
     {
@@ -226,19 +222,60 @@ class lockable : public basic_handle<Handle, Options, typename Calls::binding>
     {
         return taken(take(0));
     }
-    template <class Rep, class Period>
-    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    bool try_lock_for(time_span timeout)
     {
-        return taken(take(std::max<int64_t>(to_ms(timeout), 0)));
+        return taken(take(wait_ms(timeout)));
     }
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
     {
-        return try_lock_for(deadline - Clock::now());
+        return try_lock_for(until(deadline));
     }
 
-    /* Releases what this thread holds and does not wait for the servers' answer. Whether it was lost
-     * before is what release tells. */
+  protected:
+    static bool taken(int error)
+    {
+        if (error == CONCLAVE_EBUSY || error == CONCLAVE_ETIMEDOUT ||
+            error == CONCLAVE_EDISCONNECTED) {
+            return false;
+        }
+        check(error, "try_lock");
+        return true;
+    }
+
+  private:
+    int take(int64_t timeout_ms)
+    {
+        return static_cast<Lock *>(this)->take(timeout_ms);
+    }
+};
+
+/* What locks and semaphores have in common. */
+template <class Handle, class Options, class Calls>
+class lockable : public basic_handle<Handle, Options, typename Calls::binding>,
+                 public standard_lock<lockable<Handle, Options, Calls>>
+{
+  protected:
+    using base = basic_handle<Handle, Options, typename Calls::binding>;
+    using raw_type = typename Calls::raw;
+    using state = typename base::state;
+    using base::base;
+
+    /* The callback of the C handle. */
+    static void on_lost(raw_type *there, int why, int64_t stop_within_ms, void *self)
+    {
+        state::enter(there, self, "on_lost", [&](state &its, Handle &view) {
+            if (its.options.on_lost) {
+                its.options.on_lost(view, to_code(why), milliseconds(stop_within_ms));
+            }
+        });
+    }
+
+  public:
+    lockable() noexcept = default;
+
+    /* Releases what this thread holds and does not wait for the servers' answer. release reports whether it was lost
+     * before. */
     void unlock() noexcept
     {
         this->ask_raw(0, [](raw_type *there) { return Calls::release_async(there, 0); });
@@ -246,12 +283,9 @@ class lockable : public basic_handle<Handle, Options, typename Calls::binding>
 
     /* The same, and waits for the answer. CONCLAVE_ELOST: it was lost before. */
     template <class... S, waiting_styles<nothing, S...> = 0>
-    void release(milliseconds timeout = forever, S &&...style)
+    void release(time_span timeout = forever, S &&...style)
     {
-        this->template run<nothing>(
-            "release",
-            [=](raw_type *there, nothing &) { return Calls::release(there, timeout.count()); },
-            nullptr, std::forward<S>(style)...);
+        this->waited("release", Calls::release, timeout, std::forward<S>(style)...);
     }
 
     /* Waits until it is held; in the styles that do not wait, the grant may be released by any thread. */
@@ -260,14 +294,14 @@ class lockable : public basic_handle<Handle, Options, typename Calls::binding>
         return acquire(forever, std::forward<S>(style)...);
     }
     template <class... S, styles<grant, S...> = 0>
-    decltype(auto) acquire(milliseconds timeout, S &&...style)
+    decltype(auto) acquire(time_span timeout, S &&...style)
     {
         const auto from = this->state_;
         return this->template run<grant>(
             "acquire",
             [=](raw_type *there, grant &value) {
                 conclave_token token{};
-                int error = Calls::acquire(there, timeout.count(), &token);
+                int error = Calls::acquire(there, detail::wait_ms(timeout), &token);
                 if (error == 0) {
                     value = grant(grantor_of(from), 0, token);
                 }
@@ -276,8 +310,8 @@ class lockable : public basic_handle<Handle, Options, typename Calls::binding>
             [=](raw_type *there, void *ctx) {
                 auto waiter = std::make_unique<pending>(
                     pending{from, new_owner(), static_cast<completion<grant> *>(ctx)});
-                int error = Calls::acquire_async(there, waiter->owner, timeout.count(), granted,
-                                                 waiter.get());
+                int error = Calls::acquire_async(there, waiter->owner, detail::wait_ms(timeout),
+                                                 granted, waiter.get());
                 if (error == 0) {
                     (void)waiter.release(); /* granted deletes it */
                 }
@@ -338,6 +372,19 @@ class lockable : public basic_handle<Handle, Options, typename Calls::binding>
             nullptr, std::forward<S>(style)...);
     }
 
+    /* The holders and the waiting contenders at path, in their order. */
+    template <class... S, waiting_styles<nothing, S...> = 0>
+    static std::vector<contender> contenders(const client &client, const std::string &path,
+                                             time_span timeout = forever, S &&...style)
+    {
+        return run_list<contender>(
+            client, "contenders",
+            [&](conclave_recipes *recipes, conclave_contender ***list, size_t *count) {
+                return Calls::contenders(recipes, path.c_str(), wait_ms(timeout), list, count);
+            },
+            conclave_contenders_free, to_contender, std::forward<S>(style)...);
+    }
+
   private:
     struct pending {
         std::shared_ptr<state> from;
@@ -392,15 +439,8 @@ class lockable : public basic_handle<Handle, Options, typename Calls::binding>
         });
     }
 
-    static bool taken(int error)
-    {
-        if (error == CONCLAVE_EBUSY || error == CONCLAVE_ETIMEDOUT ||
-            error == CONCLAVE_EDISCONNECTED) {
-            return false;
-        }
-        check(error, "try_lock");
-        return true;
-    }
+    friend standard_lock<lockable>;
+    friend class conclave::shared_mutex;
 };
 
 } // namespace detail
@@ -426,52 +466,23 @@ class mutex : public detail::lockable<mutex, mutex_options, detail::lock_calls>
 
     /* Turns a held write lock into a read lock, with no writer in between. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void downgrade(milliseconds timeout = forever, S &&...style)
+    void downgrade(time_span timeout = forever, S &&...style)
     {
-        run<detail::nothing>(
-            "downgrade",
-            [=](conclave_lock *there, detail::nothing &) {
-                return conclave_lock_downgrade(there, timeout.count());
-            },
-            nullptr, std::forward<S>(style)...);
+        waited("downgrade", conclave_lock_downgrade, timeout, std::forward<S>(style)...);
     }
 
     /* Turns a held read lock into a write lock; CONCLAVE_EBUSY: there are other readers or writers. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void try_upgrade(milliseconds timeout = forever, S &&...style)
+    void try_upgrade(time_span timeout = forever, S &&...style)
     {
-        run<detail::nothing>(
-            "try_upgrade",
-            [=](conclave_lock *there, detail::nothing &) {
-                return conclave_lock_try_upgrade(there, timeout.count());
-            },
-            nullptr, std::forward<S>(style)...);
+        waited("try_upgrade", conclave_lock_try_upgrade, timeout, std::forward<S>(style)...);
     }
 
     /* Asks the present holders to release it (their on_revoke_request). */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void request_revoke(milliseconds timeout = forever, S &&...style)
+    void request_revoke(time_span timeout = forever, S &&...style)
     {
-        run<detail::nothing>(
-            "request_revoke",
-            [=](conclave_lock *there, detail::nothing &) {
-                return conclave_lock_request_revoke(there, timeout.count());
-            },
-            nullptr, std::forward<S>(style)...);
-    }
-
-    /* The holders and the waiting contenders of the lock at path, in their order. */
-    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    static std::vector<contender> contenders(const client &client, const std::string &path,
-                                             milliseconds timeout = forever, S &&...style)
-    {
-        return detail::run_list<contender>(
-            client, "contenders",
-            [&](conclave_recipes *recipes, auto **list, size_t *count) {
-                return conclave_lock_contenders(recipes, path.c_str(), timeout.count(), list,
-                                                count);
-            },
-            conclave_contenders_free, detail::to_contender, std::forward<S>(style)...);
+        waited("request_revoke", conclave_lock_request_revoke, timeout, std::forward<S>(style)...);
     }
 
   private:
@@ -488,13 +499,7 @@ class mutex : public detail::lockable<mutex, mutex_options, detail::lock_calls>
         raw.lease = detail::to_raw(o.lease);
         acl.put(raw);
         auto calls = detail::sized<conclave_lock_callbacks>(0);
-        calls.on_lost = [](conclave_lock *there, int why, int64_t stop_within_ms, void *self) {
-            state::enter(there, self, "on_lost", [&](state &its, mutex &view) {
-                if (its.options.on_lost) {
-                    its.options.on_lost(view, detail::to_code(why), milliseconds(stop_within_ms));
-                }
-            });
-        };
+        calls.on_lost = on_lost;
         if (o.on_revoke_request) {
             calls.on_revoke_request = [](conclave_lock *there, void *self) {
                 state::enter(there, self, "on_revoke_request",
@@ -508,7 +513,7 @@ class mutex : public detail::lockable<mutex, mutex_options, detail::lock_calls>
 
 /* A lock with readers and writers, usable as std::shared_mutex: std::shared_lock<conclave::shared_mutex>
  * for readers. Each thread that reads is a contender of its own. options.kind is ignored. */
-class shared_mutex
+class shared_mutex : public detail::standard_lock<shared_mutex>
 {
   public:
     shared_mutex() noexcept = default;
@@ -517,59 +522,36 @@ class shared_mutex
     {
     }
 
-    void lock()
-    {
-        all().writer.lock();
-    }
-    bool try_lock()
-    {
-        return all().writer.try_lock();
-    }
-    template <class Rep, class Period>
-    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return all().writer.try_lock_for(timeout);
-    }
-    template <class Clock, class Duration>
-    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
-    {
-        return all().writer.try_lock_until(deadline);
-    }
     void unlock() noexcept
     {
-        parts_->writer.unlock();
+        if (parts_) {
+            parts_->writer.unlock();
+        }
     }
 
+    /* As lock, try_lock, ..., with other readers beside this thread. */
     void lock_shared()
     {
-        read([](mutex &reader) {
-            reader.lock();
-            return true;
-        });
+        detail::check(take_shared(CONCLAVE_FOREVER), "lock_shared");
     }
     bool try_lock_shared()
     {
-        return read([](mutex &reader) { return reader.try_lock(); });
+        return taken(take_shared(0));
     }
-    template <class Rep, class Period>
-    bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &timeout)
+    bool try_lock_shared_for(time_span timeout)
     {
-        return read([&](mutex &reader) { return reader.try_lock_for(timeout); });
+        return taken(take_shared(detail::wait_ms(timeout)));
     }
     template <class Clock, class Duration>
     bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &deadline)
     {
-        return read([&](mutex &reader) { return reader.try_lock_until(deadline); });
+        return try_lock_shared_for(detail::until(deadline));
     }
     void unlock_shared() noexcept
     {
-        std::lock_guard<std::mutex> hold(parts_->lock);
-        for (auto &each : parts_->readers) {
-            if (each.thread == std::this_thread::get_id()) {
-                each.contender->unlock();
-                each.thread = {};
-                return;
-            }
+        if (mutex *mine = parts_ ? find(std::this_thread::get_id()) : nullptr) {
+            mine->unlock();
+            give_back(mine);
         }
     }
 
@@ -604,6 +586,8 @@ class shared_mutex
         std::vector<reader> readers;
     };
 
+    friend standard_lock;
+
     parts &all()
     {
         if (!parts_) {
@@ -612,31 +596,40 @@ class shared_mutex
         return *parts_;
     }
 
-    template <class F> bool read(F &&f)
+    int take(int64_t timeout_ms)
+    {
+        return all().writer.take(timeout_ms);
+    }
+
+    int take_shared(int64_t timeout_ms)
     {
         mutex *mine = reserve();
-        bool held = false;
-        try {
-            held = f(*mine);
-        } catch (...) {
-            give_back(mine);
-            throw;
-        }
-        if (!held) {
+        int error = mine->take(timeout_ms);
+        if (error != 0) {
             give_back(mine);
         }
-        return held;
+        return error;
+    }
+
+    /* The contender of a thread; nullptr: none. */
+    mutex *find(std::thread::id thread) noexcept
+    {
+        std::lock_guard<std::mutex> hold(parts_->lock);
+        for (auto &each : parts_->readers) {
+            if (each.thread == thread) {
+                return each.contender.get();
+            }
+        }
+        return nullptr;
     }
 
     mutex *reserve()
     {
         parts &p = all();
-        std::lock_guard<std::mutex> hold(p.lock);
-        for (auto &each : p.readers) {
-            if (each.thread == std::this_thread::get_id()) {
-                throw error(CONCLAVE_EDEADLK, "lock_shared");
-            }
+        if (find(std::this_thread::get_id()) != nullptr) {
+            throw error(CONCLAVE_EDEADLK, "lock_shared");
         }
+        std::lock_guard<std::mutex> hold(p.lock);
         for (auto &each : p.readers) {
             if (each.thread == std::thread::id()) {
                 each.thread = std::this_thread::get_id();
@@ -679,21 +672,6 @@ class semaphore : public detail::lockable<semaphore, semaphore_options, detail::
     {
     }
 
-    /* The holders and the waiting contenders, in their order. */
-    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    static std::vector<contender> contenders(const client &client, const std::string &path,
-                                             milliseconds timeout = forever, S &&...style)
-    {
-        return detail::run_list<contender>(
-            client, "contenders",
-            [&](conclave_recipes *recipes, auto **list, size_t *count) {
-                int32_t permits = 0;
-                return conclave_semaphore_contenders(recipes, path.c_str(), timeout.count(), list,
-                                                     count, &permits);
-            },
-            conclave_contenders_free, detail::to_contender, std::forward<S>(style)...);
-    }
-
   private:
     static int open(state &s, void *ctx, conclave_semaphore **ret)
     {
@@ -706,13 +684,7 @@ class semaphore : public detail::lockable<semaphore, semaphore_options, detail::
         raw.lease = detail::to_raw(o.lease);
         acl.put(raw);
         auto calls = detail::sized<conclave_semaphore_callbacks>(0);
-        calls.on_lost = [](conclave_semaphore *there, int why, int64_t stop_within_ms, void *self) {
-            state::enter(there, self, "on_lost", [&](state &its, semaphore &view) {
-                if (its.options.on_lost) {
-                    its.options.on_lost(view, detail::to_code(why), milliseconds(stop_within_ms));
-                }
-            });
-        };
+        calls.on_lost = on_lost;
         calls.on_closed = state::on_closed;
         return conclave_semaphore_open(s.owner->recipes(), &raw, &calls, ctx, ret);
     }

@@ -42,7 +42,7 @@ struct queue_options {
 /* How to put an item, as struct conclave_put_options. */
 struct put_options {
     int priority = CONCLAVE_QUEUE_PRIORITY_DEFAULT;
-    milliseconds timeout = forever;
+    time_span timeout = forever;
     std::optional<std::chrono::system_clock::time_point> not_before{}; /* nobody takes it before */
     std::string id{};                                                  /* for queue::remove */
 };
@@ -76,9 +76,9 @@ inline queue_entry to_entry(const conclave_queue_entry &raw)
     made.holder = text(raw.holder);
     made.id = text(raw.id);
     if (raw.not_before_ms != 0) {
-        made.not_before = std::chrono::system_clock::time_point(milliseconds(raw.not_before_ms));
+        made.not_before = to_time(raw.not_before_ms);
     }
-    made.created = std::chrono::system_clock::time_point(milliseconds(raw.ctime_ms));
+    made.created = to_time(raw.ctime_ms);
     made.data = bytes(raw.data, raw.data_len);
     return made;
 }
@@ -130,7 +130,7 @@ class item
 
     /* Removes the finished item. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) ack(milliseconds timeout, S &&...style)
+    decltype(auto) ack(time_span timeout, S &&...style)
     {
         return end("ack", conclave_item_ack, conclave_item_ack_async, timeout,
                    std::forward<S>(style)...);
@@ -142,7 +142,7 @@ class item
     }
     /* Gives it back at once. */
     template <class... S, detail::styles<detail::nothing, S...> = 0>
-    decltype(auto) nack(milliseconds timeout, S &&...style)
+    decltype(auto) nack(time_span timeout, S &&...style)
     {
         return end("nack", conclave_item_nack, conclave_item_nack_async, timeout,
                    std::forward<S>(style)...);
@@ -219,14 +219,16 @@ class item
 
     template <class... S>
     decltype(auto) end(const char *what, int (*f)(conclave_item *, int64_t),
-                       int (*begin)(conclave_item *, conclave_item_fn, void *),
-                       milliseconds timeout, S &&...style)
+                       int (*begin)(conclave_item *, conclave_item_fn, void *), time_span timeout,
+                       S &&...style)
     {
         const auto keep = raw_;
         const auto owner = owner_;
         return detail::run<detail::nothing>(
             errors(), what,
-            [=](detail::nothing &) { return keep ? f(keep.get(), timeout.count()) : gone; },
+            [=](detail::nothing &) {
+                return keep ? f(keep.get(), detail::wait_ms(timeout)) : gone;
+            },
             [=](detail::completion<detail::nothing> *to) {
                 if (!keep) {
                     return gone;
@@ -282,15 +284,17 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
             [=](conclave_queue *there, std::string &name) {
                 std::array<char, CONCLAVE_QUEUE_NAME_MAX> text{};
                 const conclave_put_options raw = how->raw();
-                int error = conclave_queue_put_with(there, &raw, how->data.data(), how->data.size(),
-                                                    how->options.timeout.count(), text.data());
+                int error =
+                    conclave_queue_put_with(there, &raw, how->data.data(), how->data.size(),
+                                            detail::wait_ms(how->options.timeout), text.data());
                 name = text.data();
                 return error;
             },
             [=](conclave_queue *there, void *ctx) {
                 const conclave_put_options raw = how->raw();
                 return conclave_queue_put_with_async(
-                    there, &raw, how->data.data(), how->data.size(), how->options.timeout.count(),
+                    there, &raw, how->data.data(), how->data.size(),
+                    detail::wait_ms(how->options.timeout),
                     [](conclave_queue *, int error, const char *name, void *to) {
                         detail::finish(static_cast<detail::completion<std::string> *>(to), error,
                                        [&](std::string &value) { value = detail::text(name); });
@@ -307,26 +311,26 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
 
     /* Removes the items with this id that nobody has claimed; the result is their number. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    size_t remove(const std::string &id, milliseconds timeout = forever, S &&...style)
+    size_t remove(const std::string &id, time_span timeout = forever, S &&...style)
     {
         return run<size_t>(
             "remove",
             [&](conclave_queue *there, size_t &value) {
-                return conclave_queue_remove(there, id.c_str(), timeout.count(), &value);
+                return conclave_queue_remove(there, id.c_str(), detail::wait_ms(timeout), &value);
             },
             nullptr, std::forward<S>(style)...);
     }
 
     /* Takes the first item that nobody has claimed; waits for one. */
     template <class... S, detail::styles<item, S...> = 0>
-    decltype(auto) take(milliseconds timeout, S &&...style)
+    decltype(auto) take(time_span timeout, S &&...style)
     {
         const auto keep = state_;
         return run<item>(
             "take",
             [=](conclave_queue *there, item &value) {
                 conclave_item *raw = nullptr;
-                int error = conclave_queue_take(there, timeout.count(), &raw);
+                int error = conclave_queue_take(there, detail::wait_ms(timeout), &raw);
                 if (error == 0) {
                     value = item(keep->owner, raw);
                 }
@@ -335,8 +339,8 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
             [=](conclave_queue *there, void *ctx) {
                 auto waiter = std::make_unique<taker>(
                     taker{keep->owner, static_cast<detail::completion<item> *>(ctx)});
-                int error =
-                    conclave_queue_take_async(there, timeout.count(), taker::done, waiter.get());
+                int error = conclave_queue_take_async(there, detail::wait_ms(timeout), taker::done,
+                                                      waiter.get());
                 if (error == 0) {
                     (void)waiter.release();
                 }
@@ -350,12 +354,12 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
     }
 
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    int64_t size(milliseconds timeout = forever, S &&...style)
+    int64_t size(time_span timeout = forever, S &&...style)
     {
         return run<int64_t>(
             "size",
             [=](conclave_queue *there, int64_t &value) {
-                return conclave_queue_size(there, timeout.count(), &value);
+                return conclave_queue_size(there, detail::wait_ms(timeout), &value);
             },
             nullptr, std::forward<S>(style)...);
     }
@@ -363,8 +367,7 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
     /* The first `most` entries (0: all), or dead letters. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     std::vector<queue_entry> list(conclave_queue_part part = CONCLAVE_QUEUE_ITEMS, size_t most = 0,
-                                  bool with_data = true, milliseconds timeout = forever,
-                                  S &&...style)
+                                  bool with_data = true, time_span timeout = forever, S &&...style)
     {
         return run<std::vector<queue_entry>>(
             "list",
@@ -372,8 +375,8 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
                 return detail::collect(
                     value,
                     [&](auto **entries, size_t *count) {
-                        return conclave_queue_list(there, part, most, with_data, timeout.count(),
-                                                   entries, count);
+                        return conclave_queue_list(there, part, most, with_data,
+                                                   detail::wait_ms(timeout), entries, count);
                     },
                     conclave_queue_entries_free, detail::to_entry);
             },
@@ -382,12 +385,12 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
 
     /* Returns a dead letter to its old place. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    void requeue(const std::string &name, milliseconds timeout = forever, S &&...style)
+    void requeue(const std::string &name, time_span timeout = forever, S &&...style)
     {
         run<detail::nothing>(
             "requeue",
             [&](conclave_queue *there, detail::nothing &) {
-                return conclave_queue_requeue(there, name.c_str(), timeout.count());
+                return conclave_queue_requeue(there, name.c_str(), detail::wait_ms(timeout));
             },
             nullptr, std::forward<S>(style)...);
     }
@@ -403,7 +406,7 @@ class queue : public detail::basic_handle<queue, queue_options, detail::queue_bi
             raw.priority = options.priority;
             raw.id = detail::or_null(options.id);
             if (options.not_before) {
-                raw.not_before_ms = detail::to_ms(options.not_before->time_since_epoch());
+                raw.not_before_ms = time_span(options.not_before->time_since_epoch()).count();
             }
             return raw;
         }

@@ -91,7 +91,7 @@ struct redis_options {
     std::function<void(redis_follower &, const redis_view &)> on_change{};
     std::function<void(redis_follower &, std::error_code why)> on_closed{};
     conclave_redis_layout layout = CONCLAVE_REDIS_LAYOUT_NATIVE;
-    milliseconds stale{5000};
+    time_span stale{milliseconds(5000)};
 };
 
 namespace detail
@@ -167,24 +167,24 @@ class redis_follower
 
     /* Waits for a view whose change is greater than `after`. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    redis_view wait_change(uint64_t after = 0, milliseconds timeout = forever, S &&...style) const
+    redis_view wait_change(uint64_t after = 0, time_span timeout = forever, S &&...style) const
     {
         return view(
             "wait_change",
             [=](conclave_redis *there, conclave_redis_view **ret) {
-                return conclave_redis_wait_change(there, after, timeout.count(), ret);
+                return conclave_redis_wait_change(there, after, detail::wait_ms(timeout), ret);
             },
             std::forward<S>(style)...);
     }
 
     /* Waits for a master that may be written to. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    redis_view wait_master(milliseconds timeout = forever, S &&...style) const
+    redis_view wait_master(time_span timeout = forever, S &&...style) const
     {
         return view(
             "wait_master",
             [=](conclave_redis *there, conclave_redis_view **ret) {
-                return conclave_redis_wait_master(there, timeout.count(), ret);
+                return conclave_redis_wait_master(there, detail::wait_ms(timeout), ret);
             },
             std::forward<S>(style)...);
     }

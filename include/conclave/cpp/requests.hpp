@@ -25,7 +25,7 @@ using watch_function = std::function<void(const event &)>;
 struct read_options {
     watch_function watch{};    /* called once, at the next change or with CONCLAVE_EVENT_LOST */
     bool linearizable = false; /* shows all writes that were acknowledged before */
-    milliseconds timeout{0};   /* of this request; 0: the client's request_timeout */
+    time_span timeout{};       /* of this request; 0: the client's request_timeout */
 };
 
 /* client.get(path, conclave::with_watch([](const conclave::event &e) { ... })) */
@@ -93,8 +93,8 @@ struct identity {
 
 struct create_options {
     conclave_create_mode mode = CONCLAVE_PERSISTENT;
-    acl_list acl{};      /* empty: the client's */
-    milliseconds ttl{0}; /* 0: none */
+    acl_list acl{};  /* empty: the client's */
+    time_span ttl{}; /* 0: none */
 };
 
 namespace detail
@@ -123,21 +123,24 @@ class request
     request &read(const read_options &options)
     {
         op_.linearizable = options.linearizable;
-        op_.timeout_ms = to_ms(options.timeout);
+        op_.timeout_ms = option_ms(options.timeout);
         return *this;
     }
 
     request &made(const create_options &options)
     {
         op_.mode = options.mode;
-        op_.ttl_ms = to_ms(options.ttl);
+        op_.ttl_ms = options.ttl.count();
         acl_ = options.acl;
         return *this;
     }
 
+    /* The ACL of a node that is there. An empty one makes the request invalid: without an ACL, the C function would give
+     * everybody all permissions. */
     request &acl(acl_list entries)
     {
         acl_ = std::move(entries);
+        valid_ = !acl_.empty();
         return *this;
     }
 
@@ -156,6 +159,9 @@ class request
     /* Calls f(const conclave_op *): the library copies it before f returns. */
     template <class F> int submit(conclave_watch_fn watch, void *ctx, F &&f) const
     {
+        if (!valid_) {
+            return CONCLAVE_EINVAL;
+        }
         std::vector<conclave_op> parts;
         std::vector<raw_acl> acls;
         acls.reserve(parts_.size() + 1);
@@ -197,6 +203,7 @@ class request
     conclave_op op_;
     bool has_path_ = false;
     bool has_data_ = false;
+    bool valid_ = true;
 };
 
 inline void fill(std::string &to, const conclave_reply &reply)

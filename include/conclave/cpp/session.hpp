@@ -84,8 +84,8 @@ class token
 
 /* As struct conclave_lease_options. */
 struct lease_options {
-    milliseconds heartbeat{0}; /* 0: a sixth of the session timeout */
-    milliseconds grace{0};     /* 0: the maximum */
+    time_span heartbeat{}; /* 0: a sixth of the session timeout */
+    time_span grace{};     /* 0: the maximum */
     bool stop_on_suspend = false;
 };
 
@@ -137,8 +137,8 @@ inline const char *or_null(const std::string &text)
 inline conclave_lease_options to_raw(const lease_options &lease)
 {
     conclave_lease_options raw{};
-    raw.heartbeat_ms = to_ms(lease.heartbeat);
-    raw.grace_ms = to_ms(lease.grace);
+    raw.heartbeat_ms = lease.heartbeat.count();
+    raw.grace_ms = lease.grace.count();
     raw.stop_on_suspend = lease.stop_on_suspend;
     return raw;
 }
@@ -290,6 +290,29 @@ struct state_listener {
     }
 };
 
+/* One timeout for several calls. */
+class countdown
+{
+  public:
+    explicit countdown(int64_t timeout_ms)
+        : timeout_ms_(timeout_ms), began_(std::chrono::steady_clock::now())
+    {
+    }
+
+    /* What is left of it. */
+    int64_t ms() const
+    {
+        const auto passed =
+            std::chrono::floor<milliseconds>(std::chrono::steady_clock::now() - began_);
+        return timeout_ms_ < 0 ? timeout_ms_
+                               : std::max(timeout_ms_ - int64_t(passed.count()), int64_t(0));
+    }
+
+  private:
+    int64_t timeout_ms_; /* negative: no end */
+    std::chrono::steady_clock::time_point began_;
+};
+
 /* A session: the C client and its recipes. A client and its handles share it. */
 class session
 {
@@ -328,20 +351,23 @@ class session
         end();
     }
 
-    /* Ends the handles, then the session. The C objects stay until the last user is gone. */
+    /* Ends the handles, then the session, all within one timeout; the session gets a tenth of a second in any case, to
+     * tell the server. The C objects stay until the last user is gone. */
     void close(int64_t timeout_ms) noexcept
     {
+        const countdown left(timeout_ms);
         try {
             const auto all = members();
             for (const auto &each : all) {
                 each->begin_close();
             }
             for (const auto &each : all) {
-                (void)each->wait_closed(timeout_ms);
+                (void)each->wait_closed(left.ms());
             }
         } catch (...) { /* no memory for the list: the handles lose their session instead */
         }
-        close_client(timeout_ms);
+        close_client(timeout_ms < 0 ? timeout_ms
+                                    : std::max(left.ms(), std::min(timeout_ms, int64_t(100))));
     }
 
     /* Without threads, before the program gives up its loop: runs what ends in the background. */

@@ -78,12 +78,12 @@ class counter : public detail::basic_handle<counter, counter_options, detail::co
         return add(delta, forever, std::forward<S>(style)...);
     }
     template <class... S, detail::styles<int64_t, S...> = 0>
-    decltype(auto) add(int64_t delta, milliseconds timeout, S &&...style)
+    decltype(auto) add(int64_t delta, time_span timeout, S &&...style)
     {
         return run<int64_t>(
             "add",
             [=](conclave_counter *there, int64_t &value) {
-                return conclave_counter_add(there, delta, timeout.count(), &value);
+                return conclave_counter_add(there, delta, detail::wait_ms(timeout), &value);
             },
             [=](conclave_counter *there, void *ctx) {
                 return conclave_counter_add_async(there, delta, detail::counted, ctx);
@@ -185,13 +185,13 @@ class shared_value
     }
 
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    shared_data get(milliseconds timeout = forever, S &&...style)
+    shared_data get(time_span timeout = forever, S &&...style)
     {
         return run<shared_data>(
             "get",
             [=](conclave_shared *there, shared_data &value) {
                 conclave_shared_value *raw = nullptr;
-                int error = conclave_shared_get(there, timeout.count(), &raw);
+                int error = conclave_shared_get(there, detail::wait_ms(timeout), &raw);
                 const std::unique_ptr<conclave_shared_value, void (*)(conclave_shared_value *)>
                     held(raw, conclave_shared_value_free);
                 if (error == 0) {
@@ -286,10 +286,10 @@ struct config_options {
     std::function<void(config &, std::error_code why)> on_closed{};
     bool tree = false;
     std::string cache_file{};
-    milliseconds cache_wait{1000};
+    time_span cache_wait{milliseconds(1000)};
     std::string ack_id{};
     std::string ack_path{};
-    milliseconds debounce{0};
+    time_span debounce{};
     acl_list acl{};
 };
 
@@ -361,8 +361,8 @@ class config : public detail::basic_handle<config, config_options, detail::confi
     /* Writes one node by compare-and-set, exactly once. The result is the change's number, for wait_acked. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static int64_t put(const client &client, const std::string &path, std::string_view data,
-                       int32_t expected_version = CONCLAVE_CONFIG_ANY,
-                       milliseconds timeout = forever, S &&...style)
+                       int32_t expected_version = CONCLAVE_CONFIG_ANY, time_span timeout = forever,
+                       S &&...style)
     {
         const auto keep = client.shared();
         return detail::run<int64_t>(
@@ -371,7 +371,7 @@ class config : public detail::basic_handle<config, config_options, detail::confi
                 auto written = detail::sized<conclave_config_written>(0);
                 int error = keep ? conclave_config_put(keep->recipes(), path.c_str(), data.data(),
                                                        data.size(), expected_version,
-                                                       timeout.count(), &written)
+                                                       detail::wait_ms(timeout), &written)
                                  : static_cast<int>(CONCLAVE_ECLOSED);
                 value = written.mzxid;
                 return error;
@@ -382,7 +382,7 @@ class config : public detail::basic_handle<config, config_options, detail::confi
     /* Writes all in one transaction, or none. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static int64_t put_many(const client &client, const std::vector<config_entry> &entries,
-                            milliseconds timeout = forever, S &&...style)
+                            time_span timeout = forever, S &&...style)
     {
         const auto keep = client.shared();
         return detail::run<int64_t>(
@@ -398,7 +398,7 @@ class config : public detail::basic_handle<config, config_options, detail::confi
                     raw.push_back(one);
                 }
                 return keep ? conclave_config_put_many(keep->recipes(), raw.data(), raw.size(),
-                                                       timeout.count(), &value)
+                                                       detail::wait_ms(timeout), &value)
                             : static_cast<int>(CONCLAVE_ECLOSED);
             },
             nullptr, std::forward<S>(style)...);
@@ -409,7 +409,7 @@ class config : public detail::basic_handle<config, config_options, detail::confi
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static std::vector<config_ack> wait_acked(const client &client,
                                               const config_acks_options &options,
-                                              milliseconds timeout = forever, S &&...style)
+                                              time_span timeout = forever, S &&...style)
     {
         conclave_config_acks_options raw = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
         raw.path = options.path.c_str();
@@ -420,7 +420,8 @@ class config : public detail::basic_handle<config, config_options, detail::confi
         return detail::run_list<config_ack>(
             client, "wait_acked",
             [&](conclave_recipes *recipes, auto **list, size_t *count) {
-                return conclave_config_wait_acked(recipes, &raw, timeout.count(), list, count);
+                return conclave_config_wait_acked(recipes, &raw, detail::wait_ms(timeout), list,
+                                                  count);
             },
             conclave_config_acks_free, detail::to_ack, std::forward<S>(style)...);
     }
