@@ -17,9 +17,9 @@ struct beat {
     struct lease *lease;
     int64_t sent_ns;
     int64_t session_id;
-    int64_t timeout_ms; /* of the session, when it was sent */
-    size_t count;
-    struct lease_holder *holders[]; /* NULL: removed since */
+    int64_t timeout_ms;             /* of the session, when it was sent */
+    size_t count;                   /* of checks */
+    struct lease_holder *holders[]; /* of each check; NULL: removed since */
 };
 
 /* --- arithmetic ----------------------------------------------------------------- */
@@ -141,8 +141,10 @@ static struct list *beat_send(struct lease *lease, struct list *it)
     for (struct list *at = it; at != &lease->holders && bytes < BEAT_BYTES_MAX; at = at->next) {
         struct lease_holder *holder = CONTAINER_OF(at, struct lease_holder, link);
         if (!holder->paused) {
+            const char *beside = holder->beside;
             bytes += strlen(holder->path) + BEAT_PART_BYTES;
-            count++;
+            bytes += beside != NULL ? strlen(beside) + BEAT_PART_BYTES : 0;
+            count += beside != NULL ? 2 : 1;
         }
     }
     if (count == 0) {
@@ -166,6 +168,11 @@ static struct list *beat_send(struct lease *lease, struct list *it)
             beat->holders[i] = holder;
             parts[i++] = conclave_op_path(CONCLAVE_OP_CHECK, holder->path,
                                           holder->versioned ? holder->version : -1);
+            if (holder->beside != NULL) {
+                beat->holders[i] = holder;
+                parts[i++] =
+                    conclave_op_path(CONCLAVE_OP_CHECK, holder->beside, holder->beside_version);
+            }
         }
     }
     struct conclave_op op = conclave_op_multi(parts, count);

@@ -27,9 +27,11 @@ struct conclave_lease_options;
 struct lease_holder {
     struct list link; /* in lease.holders */
     struct lease *lease;
-    const char *path;     /* of the node; borrowed, unchanged while it is added */
-    int32_t version;      /* that it must have, when */
-    bool versioned;       /* that counts */
+    const char *path;   /* of the node; borrowed, unchanged while it is added */
+    int32_t version;    /* that it must have, when */
+    bool versioned;     /* that counts */
+    const char *beside; /* a node that must exist, too, in this version; NULL: none; as path */
+    int32_t beside_version;
     int64_t heartbeat_ms; /* wanted; 0: a sixth of the session timeout */
     int64_t until_ns;     /* end of the lease; 0: not proved yet */
     struct client_timer expiry;
