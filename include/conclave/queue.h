@@ -45,8 +45,9 @@ enum {
  * KAZOO_LOCKING, and the layouts of Curator with claims_path, have claims that all consumers respect: at least once and
  * at most once hold among all of them. The consumers of the others (PLAIN, KAZOO, Curator's without a lockPath) remove an
  * item as they read it. Among these at_most_once is exact: nobody gets an item that another one got. Without
- * at_most_once only consumers of this library respect a claim: one of the other library may take the item, too, and the
- * ack gives CONCLAVE_ELOST. */
+ * at_most_once only consumers of this library respect a claim: one of the other library may take the item, too. Then the
+ * claim is lost (on_lost, at the next heartbeat) and the ack gives CONCLAVE_ELOST, also after a lost answer: the claim's
+ * node, which only our own ack removes with the item, tells both apart. */
 enum conclave_queue_layout {
     CONCLAVE_QUEUE_LAYOUT_NATIVE,
     /* Sequential nodes with any prefix, as in ZooKeeper's recipe, its DistributedQueue and Curator's
@@ -86,8 +87,8 @@ struct conclave_queue_options {
     const char *path; /* the queue's node; made with its parents as containers */
     const char *id;   /* shown to others with claimed items; NULL: host:pid */
     int max_attempts; /* deliveries without an ack before an item becomes a dead letter; 0: never */
-    int64_t max_items; /* a put waits while there are this many (simultaneous puts may exceed
-                          it); 0: no limit */
+    int64_t max_items; /* a put waits while there are this many (simultaneous puts of several
+                          handles may exceed it); 0: no limit */
     bool at_most_once;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;

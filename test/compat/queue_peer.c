@@ -154,7 +154,7 @@ static void *take_all(void *ctx)
         note(kind, "acks", text, len);
         error = conclave_item_ack(item, PATIENCE_MS);
         note(kind, error == 0 ? "done" : "lost", text, len);
-        if (error != CONCLAVE_ELOST) {
+        if (error != CONCLAVE_ELOST && error != CONCLAVE_SESSION_EXPIRED) {
             must(error, "ack");
         }
         conclave_item_free(item);

@@ -221,6 +221,33 @@ static void queues()
     CHECK(code_of([&] { waits.get(); }) == CONCLAVE_ECLOSED);
 }
 
+/* Repeated before its answer came, in a callback, where none can come: the second one is refused, the first one answered. */
+static void repeated_acks()
+{
+    auto client = connect();
+    for (const bool once : {false, true}) {
+        conclave::queue_options options;
+        options.path = fresh("acks");
+        options.at_most_once = once;
+        conclave::queue queue(client, std::move(options));
+        std::future<void> first;
+        std::future<void> second;
+        std::promise<void> asked;
+        queue.put("x");
+        queue.take([&](std::error_code, conclave::item item) {
+            first = item.ack(conclave::use_future);
+            second = item.ack(conclave::use_future);
+            asked.set_value();
+        });
+        asked.get_future().get();
+        CHECK(first.wait_for(patience) == std::future_status::ready);
+        first.get();
+        CHECK(second.wait_for(patience) == std::future_status::ready);
+        CHECK(code_of([&] { second.get(); }) == CONCLAVE_EBUSY);
+        CHECK(queue.size() == 0);
+    }
+}
+
 static void barriers()
 {
     auto client = connect();
@@ -400,10 +427,16 @@ static void redis()
 }
 
 const std::vector<test_case> recipe_cases = {
-    {"locks", locks},           {"shared_locks", shared_locks},
-    {"semaphores", semaphores}, {"elections", elections},
-    {"electors", electors},     {"queues", queues},
-    {"barriers", barriers},     {"groups", groups},
-    {"values", values},         {"caches", caches},
+    {"locks", locks},
+    {"shared_locks", shared_locks},
+    {"semaphores", semaphores},
+    {"elections", elections},
+    {"electors", electors},
+    {"queues", queues},
+    {"repeated_acks", repeated_acks},
+    {"barriers", barriers},
+    {"groups", groups},
+    {"values", values},
+    {"caches", caches},
     {"redis", redis},
 };

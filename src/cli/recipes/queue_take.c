@@ -89,6 +89,14 @@ static int queue_take_settle(struct taking *t, bool ack, int code)
                 QUEUE_USAGE.name, t->cli->path);
         return CLI_EXIT_LOST;
     }
+    if (error == CONCLAVE_SESSION_EXPIRED) {
+        fprintf(
+            stderr,
+            "conclave %s: %s: the session ended before the answer came: the item was acknowledged, "
+            "or is handed out again\n",
+            QUEUE_USAGE.name, t->cli->path);
+        return CLI_EXIT_LOST;
+    }
     return error == 0 ? code : fail(QUEUE_USAGE.name, t->cli->path, error);
 }
 

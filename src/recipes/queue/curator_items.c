@@ -1,11 +1,13 @@
 #include "recipes/queue/curator_items.h"
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { VERSION_BYTES = 4, LENGTH_BYTES = 4, OPCODE_ITEM = 1, OPCODE_END = 2 };
+
+static_assert(CURATOR_FIRST_ITEM == VERSION_BYTES + 1 + LENGTH_BYTES,
+              "the place of the first item");
 
 static const uint8_t version[VERSION_BYTES] = {0, 1, 0, 1};
 
@@ -28,47 +30,36 @@ void *curator_item_make(const void *data, size_t len)
     return bytes;
 }
 
-/* Walks over all items; *ret_part becomes that of the index, when it is there. SIZE_MAX: another format. */
-static size_t curator_items_walk(const uint8_t *at, size_t left, size_t index,
-                                 const uint8_t **ret_part, size_t *ret_len)
+const void *curator_item_at(const void *bytes, uint32_t start, size_t *ret_len)
 {
+    const uint8_t *at = (const uint8_t *)bytes + start;
+    *ret_len = 0;
+    for (int i = LENGTH_BYTES; i > 0; i--) {
+        *ret_len = *ret_len << 8 | at[-i];
+    }
+    return at;
+}
+
+size_t curator_items_count(const void *bytes, size_t len, uint32_t *ret_starts)
+{
+    const uint8_t *text = bytes;
+    size_t at = VERSION_BYTES;
     size_t count = 0;
-    if (left < VERSION_BYTES || memcmp(at, version, VERSION_BYTES) != 0) {
-        return SIZE_MAX;
+    if (len < VERSION_BYTES || len > UINT32_MAX || memcmp(text, version, VERSION_BYTES) != 0) {
+        return 0;
     }
-    at += VERSION_BYTES;
-    left -= VERSION_BYTES;
-    while (left > 1 + LENGTH_BYTES && *at == OPCODE_ITEM) {
-        size_t len = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
+    while (len - at > 1 + LENGTH_BYTES && text[at] == OPCODE_ITEM) {
+        size_t part_len;
         at += 1 + LENGTH_BYTES;
-        left -= 1 + LENGTH_BYTES;
-        if (len >= left) {
-            return SIZE_MAX;
+        (void)curator_item_at(text, (uint32_t)at, &part_len);
+        if (part_len >= len - at) {
+            return 0;
         }
-        if (count++ == index) {
-            *ret_part = at;
-            *ret_len = len;
+        if (ret_starts != NULL) {
+            ret_starts[count] = (uint32_t)at;
         }
-        at += len;
-        left -= len;
+        count++;
+        at += part_len;
     }
-    return left > 0 && *at == OPCODE_END ? count : SIZE_MAX;
-}
-
-size_t curator_items_count(const void *bytes, size_t len)
-{
-    const uint8_t *part;
-    size_t part_len;
-    size_t count = curator_items_walk(bytes, len, SIZE_MAX, &part, &part_len);
-    return count == SIZE_MAX ? 0 : count;
-}
-
-const void *curator_items_part(const void *bytes, size_t len, size_t index, size_t *ret_len)
-{
-    const uint8_t *part = NULL;
-    size_t part_len = 0;
-    size_t count = curator_items_walk(bytes, len, index, &part, &part_len);
-    bool there = count != SIZE_MAX && index < count;
-    *ret_len = there ? part_len : 0;
-    return there ? part : NULL;
+    return at < len && text[at] == OPCODE_END ? count : 0;
 }

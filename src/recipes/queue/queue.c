@@ -5,6 +5,7 @@
 #include "client/core/acl.h"
 #include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
+#include "recipes/queue/queue_item.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,20 +2,13 @@
  * The queue's inside, shared by its files: queue.c (the handle), queue_put.c, queue_order.c
  * (of puts), queue_take.c, queue_item.c (what was taken), queue_list.c (looking), queue_size.c (on_size).
  *
- * The item's node counts its attempts by its version: a claim writes the data again, unchanged,
- * and makes the claim's node, in one transaction. So a version belongs to one claim of one
- * session, and whatever is done in its name names that version: after the claim was lost and the
- * item handed out again, nothing of the old claim can touch it.
- *
  * Everything is guarded by the client's lock.
  */
 #ifndef RECIPES_QUEUE_QUEUE_H
 #define RECIPES_QUEUE_QUEUE_H
 
-#include "recipes/engine/grant.h"
 #include "recipes/engine/handle_calls.h"
 #include "recipes/engine/protected_create.h"
-#include "recipes/queue/curator_items.h"
 #include "recipes/queue/queue_names.h"
 #include "recipes/queue/queue_waiters.h"
 
@@ -158,75 +151,6 @@ bool queue_turn_was_done(struct queue_turn *turn, const struct conclave_reply *m
 
 /* The marker's part failed: true when sending again is the answer. */
 bool queue_turn_marker_wrong(struct conclave_queue *q, const struct queue_turn *turn, int error);
-
-/* --- items (queue_item.c) -------------------------------------------------------------- */
-
-enum item_state {
-    ITEM_HELD,
-    ITEM_SETTLING, /* ack or nack is under way */
-    ITEM_SETTLED,
-    ITEM_LOST,
-};
-
-enum item_settle {
-    SETTLE_ACK,
-    SETTLE_NACK,
-    SETTLE_DEAD, /* a nack after the last attempt */
-};
-
-struct conclave_item {
-    struct handle handle; /* first */
-    struct conclave_queue *queue;
-    struct list link; /* in queue.items until it is settled or lost */
-    char *name;
-    char *path;
-    char *claim;              /* path of the claim's node */
-    struct deletion *unclaim; /* of that, at most once: until it is claimed */
-    void *data;
-    size_t len;
-    int priority;
-    int32_t version; /* of the item's node while it is claimed */
-    int64_t session_id;
-    enum item_state state;
-
-    enum item_settle settle;
-    const struct conclave_op *parts; /* of an ack_multi; borrowed while that blocks */
-    size_t parts_count;
-    struct step step;
-    struct ensure_path ensure;
-    struct client_timer retry;
-    bool unknown; /* its outcome is unknown */
-    int settle_error;
-    conclave_item_fn done;
-    void *done_ctx;
-    bool done_due;
-    bool lost_due;
-    bool lost_told;
-    bool freed;
-
-    struct lease_holder holder;
-    struct grant grant; /* while the lease lasts */
-    bool parts_gone;    /* their giver waits no more */
-    bool released;
-};
-
-/* All that an item needs of memory, before it is claimed: afterwards nothing may fail. NULL without
- * memory. */
-struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *name);
-
-/* Frees one that was not claimed, or NULL. */
-void queue_item_abandon(struct conclave_item *item);
-
-/* A take has claimed it: data is taken over. claimed_ns: when that was asked for; 0: it proves
- * nothing of now. version -1: at most once, it needs no ack. */
-void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, void *data_take,
-                        size_t len, int32_t version, int64_t session_id, int64_t claimed_ns);
-
-/* Gives back all that are held. */
-void queue_items_release(struct conclave_queue *q);
-
-/* Frees it as the user would: lock held. */
-void queue_item_drop(struct conclave_item *item);
 
 /* --- on_size (queue_size.c) ------------------------------------------------------------- */
 

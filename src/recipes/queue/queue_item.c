@@ -2,16 +2,21 @@
  * A taken item: its lease, its ack or nack, its loss.
  *
  *   HELD --ack, nack--> SETTLING --done--> SETTLED
- *    ^ |                 |     '--claim gone--> LOST <-- session ended, claim gone (HELD, too)
- *    | '                 |
- *    '--- refused -------'
+ *    ^ |                 | | |
+ *    | '--lost-----------+ | '--session ended--> LOST <--session ended-- HELD
+ *    |                   | |                      ^
+ *    '----- refused -----|-'                      |
+ *                        '--> LEAVING --its claim is gone
  *
  * A lease that ran out without a link is reported as a loss, but the claim may still
- * exist: an ack is tried, and the version in it decides.
+ * exist: an ack is tried, and the version in it decides. LEAVING removes the claim of a lost item, if it is still ours:
+ * nobody could take the item before the end of the session.
  */
-#include "recipes/queue/queue.h"
+#include "recipes/queue/queue_item.h"
 
 #include "base/transition.h"
+#include "recipes/engine/option_copies.h"
+#include "recipes/queue/curator_items.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,9 +63,11 @@ static void forget_due(struct conclave_item *item, bool *due)
 /* The drawing above; an item without a claim begins as SETTLED. */
 static const uint16_t ITEM_NEXT[] = {
     [ITEM_HELD] = TRANSITION_TO(ITEM_HELD) | TRANSITION_TO(ITEM_SETTLING) |
-                  TRANSITION_TO(ITEM_LOST) | TRANSITION_TO(ITEM_SETTLED),
-    [ITEM_SETTLING] =
-        TRANSITION_TO(ITEM_HELD) | TRANSITION_TO(ITEM_SETTLED) | TRANSITION_TO(ITEM_LOST),
+                  TRANSITION_TO(ITEM_LEAVING) | TRANSITION_TO(ITEM_LOST) |
+                  TRANSITION_TO(ITEM_SETTLED),
+    [ITEM_SETTLING] = TRANSITION_TO(ITEM_HELD) | TRANSITION_TO(ITEM_SETTLED) |
+                      TRANSITION_TO(ITEM_LEAVING) | TRANSITION_TO(ITEM_LOST),
+    [ITEM_LEAVING] = TRANSITION_TO(ITEM_LOST),
     [ITEM_SETTLED] = 0,
     [ITEM_LOST] = 0,
 };
@@ -72,35 +79,83 @@ static void item_enter(struct conclave_item *item, enum item_state state)
     item->state = state;
 }
 
+/* Whether it has something to ask the server. */
+static bool item_asks(const struct conclave_item *item)
+{
+    return item->state == ITEM_SETTLING || item->state == ITEM_LEAVING;
+}
+
+static void lease_end(struct conclave_item *item)
+{
+    grant_withdraw(&item->grant);
+    lease_remove(&rt_of(item)->lease, &item->holder);
+}
+
 /* Settled or lost: it does not hold up the queue's end any more. */
 static void item_over(struct conclave_item *item, enum item_state state)
 {
     item_enter(item, state);
-    grant_withdraw(&item->grant);
-    lease_remove(&rt_of(item)->lease, &item->holder);
+    lease_end(item);
     client_timer_stop(rt_of(item)->client, &item->retry);
     list_remove(&item->link);
     host_check(&item->queue->host);
+    item_release(item);
 }
 
-static void settle_end(struct conclave_item *item, int error)
+/* Lost, and its claim may stand: it must not keep others from the item. What stands there may also be another's. */
+static void item_leave(struct conclave_item *item)
 {
-    bool unwanted = item->freed || item->queue->host.closing.ending;
-    item->settle_error = error;
+    item_enter(item, ITEM_LEAVING);
+    lease_end(item);
+    item->settle = SETTLE_UNCLAIM;
+    item->unknown = true;
+    item_run(item);
+}
+
+/* The answer to an ack or nack. */
+static void settle_tell(struct conclave_item *item, int error)
+{
     item->parts = NULL;
     item->parts_count = 0;
-    owe(item, &item->done_due, item->done != NULL);
-    if (error == 0) {
-        item_over(item, ITEM_SETTLED);
-    } else if (error == CONCLAVE_ELOST || unwanted) {
-        item_over(item, ITEM_LOST); /* not wanted: the claim goes with the session */
+    if (item->waiter != NULL) {
+        *item->waiter = (struct item_waiter){true, error};
+        item->waiter = NULL;
+    }
+    if (item->done != NULL && !item->done_due) {
+        item->done_error = error;
+        owe(item, &item->done_due, true);
+    }
+    if (error == 0 || error == CONCLAVE_ELOST || error == CONCLAVE_SESSION_EXPIRED) {
+        forget_due(item, &item->lost_due); /* no word of a loss comes after it */
+        item->lost_told = true;
+    }
+    client_notify(rt_of(item)->client);
+    handle_post(&item->handle);
+}
+
+static void settle_done(struct conclave_item *item)
+{
+    settle_tell(item, 0);
+    item_over(item, ITEM_SETTLED);
+}
+
+/* The claim is not what it was, or another took the item without it. */
+static void settle_lost(struct conclave_item *item)
+{
+    settle_tell(item, CONCLAVE_ELOST);
+    item_leave(item);
+}
+
+/* Not carried out: the item is held as before, unless nobody wants it any more. */
+static void settle_refused(struct conclave_item *item, int error)
+{
+    settle_tell(item, error);
+    if (item->freed || item->queue->host.closing.ending) {
+        item_leave(item);
     } else {
         item_enter(item, ITEM_HELD);
         lease_add(&rt_of(item)->lease, &item->holder);
     }
-    client_notify(rt_of(item)->client);
-    handle_post(&item->handle);
-    item_release(item);
 }
 
 static void tell_lost(struct conclave_item *item)
@@ -113,25 +168,43 @@ static void tell_lost(struct conclave_item *item)
     }
 }
 
-/* The claim is gone. */
-static void item_lost(struct conclave_item *item)
+/* Whether an ack is under way that the server may have carried out. A nack leaves the same behind in any case. */
+static bool settle_in_doubt(const struct conclave_item *item)
+{
+    return item->settle != SETTLE_NACK && (item->unknown || item->step.busy);
+}
+
+/* The session has ended, and the claim with it. */
+static void item_lose_session(struct conclave_item *item)
 {
     if (item->state == ITEM_SETTLING) {
-        settle_end(item, CONCLAVE_ELOST);
+        item->in_doubt = settle_in_doubt(item);
+        settle_tell(item, item->in_doubt ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_ELOST);
     } else if (item->state == ITEM_HELD) {
         tell_lost(item);
+    }
+    if (item->state != ITEM_SETTLED && item->state != ITEM_LOST) {
         item_over(item, ITEM_LOST);
-        item_release(item);
     }
 }
 
 /* --- ack and nack -------------------------------------------------------------------------- */
 
+/* An error that will not pass. */
+static void settle_failed(struct conclave_item *item, int error)
+{
+    if (item->state == ITEM_LEAVING) {
+        item_over(item, ITEM_LOST); /* the claim goes with the session */
+    } else {
+        settle_refused(item, error);
+    }
+}
+
 static void queue_item_on_ensured(struct ensure_path *ensure, int error)
 {
     struct conclave_item *item = CONTAINER_OF(ensure, struct conclave_item, ensure);
     if (error != 0 && error_is_fatal(error) && item->state == ITEM_SETTLING) {
-        settle_end(item, error);
+        settle_refused(item, error);
     }
     item_run(item);
 }
@@ -139,9 +212,9 @@ static void queue_item_on_ensured(struct ensure_path *ensure, int error)
 static void settle_trouble(struct conclave_item *item, int error)
 {
     if (error == CONCLAVE_SESSION_EXPIRED) {
-        item_lost(item);
+        item_lose_session(item);
     } else if (error_is_fatal(error)) {
-        settle_end(item, error);
+        settle_failed(item, error);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
         recipes_retry_later(rt_of(item), &item->retry);
     }
@@ -177,20 +250,22 @@ static void on_settled(struct step *step, const struct conclave_reply *reply)
         return;
     }
     if (reply->error == 0) {
-        settle_end(item, 0);
+        settle_done(item);
     } else if (claim_failed(reply)) {
-        settle_end(item, CONCLAVE_ELOST);
+        settle_lost(item);
     } else if (queue_part_error(reply, 0) == CONCLAVE_NOT_EMPTY) {
-        settle_end(item, CONCLAVE_NOT_EMPTY); /* somebody made a child below it */
+        settle_refused(item, CONCLAVE_NOT_EMPTY); /* somebody made a child below it */
     } else if (parts_error(item, reply) != 0) {
-        settle_end(item, parts_error(item, reply));
+        settle_refused(item, parts_error(item, reply));
     } else if (no_dead) {
         if (queue_ensure(item->queue, &item->ensure, item->queue->dead, queue_item_on_ensured) !=
             0) {
             recipes_retry_later(rt_of(item), &item->retry);
         }
     } else {
-        item->unknown = item->unknown || error_is_unknown(reply->error);
+        item->unknown = item->unknown || error_is_unknown(reply->error) ||
+                        reply->error == CONCLAVE_SESSION_EXPIRED ||
+                        reply->error == CONCLAVE_ECLOSED;
         settle_trouble(item, reply->error);
     }
     item_run(item);
@@ -225,55 +300,109 @@ static void settle_send(struct conclave_item *item)
     free(dead);
 }
 
-/* The answer was lost: an ack has removed the item, a nack the claim. What stands as it was
- * shows that nothing was done. */
-static void on_found(struct step *step, const struct conclave_reply *reply)
+static void on_unclaimed(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
-    bool nack = item->settle == SETTLE_NACK;
-    if (item->state != ITEM_SETTLING) {
+    if (item->state != ITEM_LEAVING) {
         return;
     }
-    if (reply->error == CONCLAVE_NO_NODE) {
-        settle_end(item, 0);
-    } else if (reply->error != 0) {
+    if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
+        item_over(item, ITEM_LOST);
+    } else {
+        item->unknown = true; /* it may be another's the next time */
         settle_trouble(item, reply->error);
-    } else if (nack ? reply->stat.ephemeral_owner != item->session_id
-                    : reply->stat.version != item->version) {
-        settle_end(item, nack ? 0 : CONCLAVE_ELOST);
-    } else if (item->parts_gone) {
-        settle_end(item, CONCLAVE_ECANCELED);
+    }
+    item_run(item);
+}
+
+bool queue_item_owns(const struct conclave_item *item, int64_t session_id,
+                     const struct conclave_reply *claim)
+{
+    return claim->error == 0 && claim->stat.ephemeral_owner == session_id &&
+           claim->data_len == strlen(item->note) &&
+           memcmp(claim->data, item->note, claim->data_len) == 0;
+}
+
+/* The claim stands: nothing was done; of an ack, after the item was found to be gone: by another, who took it without a
+ * claim. No claim, or another's: it went with what was done. */
+static void on_claim_found(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
+    bool ours = queue_item_owns(item, item->session_id, reply);
+    if (!item_asks(item)) {
+        return;
+    }
+    if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+        settle_trouble(item, reply->error);
+    } else if (item->state == ITEM_LEAVING && !ours) {
+        item_over(item, ITEM_LOST);
+    } else if (!ours) {
+        settle_done(item);
+    } else if (item->settle == SETTLE_ACK || item->settle == SETTLE_DEAD) {
+        settle_lost(item);
     } else {
         item->unknown = false;
     }
     item_run(item);
 }
 
-static void queue_item_on_synced(struct step *step, const struct conclave_reply *reply)
+static void ask_for_claim(struct conclave_item *item)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, item->claim, 0);
+    step_submit(&item->step, &op, on_claim_found);
+}
+
+/* An item that is there was not acknowledged: the next try decides what it is now. */
+static void on_item_found(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
     if (item->state != ITEM_SETTLING) {
         return;
     }
+    if (reply->error == CONCLAVE_NO_NODE) {
+        ask_for_claim(item);
+        return;
+    }
+    if (reply->error != 0) {
+        settle_trouble(item, reply->error);
+    } else if (item->parts_gone) {
+        settle_refused(item, CONCLAVE_ECANCELED);
+    } else {
+        item->unknown = false;
+    }
+    item_run(item);
+}
+
+/* The answer was lost: an ack has removed item and claim, a nack the claim. */
+static void queue_item_on_synced(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
+    if (!item_asks(item)) {
+        return;
+    }
     if (reply->error != 0) {
         settle_trouble(item, reply->error);
         item_run(item);
-        return;
+    } else if (item->settle == SETTLE_ACK || item->settle == SETTLE_DEAD) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, item->path, 0);
+        step_submit(&item->step, &op, on_item_found);
+    } else {
+        ask_for_claim(item);
     }
-    struct conclave_op op = conclave_op_path(
-        CONCLAVE_OP_EXISTS, item->settle == SETTLE_NACK ? item->claim : item->path, 0);
-    step_submit(&item->step, &op, on_found);
 }
 
 static void item_run(struct conclave_item *item)
 {
-    if (item->state != ITEM_SETTLING || item->step.busy || ensure_path_busy(&item->ensure) ||
+    if (!item_asks(item) || item->step.busy || ensure_path_busy(&item->ensure) ||
         client_timer_active(&item->retry) || !recipes_connected(rt_of(item))) {
         return;
     }
     if (item->unknown) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, item->path, 0);
         step_submit(&item->step, &op, queue_item_on_synced);
+    } else if (item->state == ITEM_LEAVING) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, item->claim, -1);
+        step_submit(&item->step, &op, on_unclaimed);
     } else {
         settle_send(item);
     }
@@ -290,32 +419,32 @@ static bool last_attempt(const struct conclave_item *item)
     return max > 0 && item->version >= max;
 }
 
-/* Lock held. */
-static int settle_start(struct conclave_item *item, bool ack)
+static void settle_start(struct conclave_item *item, bool ack)
 {
-    if (item->version < 0) {
-        owe(item, &item->done_due, item->done != NULL);
-        handle_post(&item->handle);
-        return 0;
-    }
-    switch (item->state) {
-    case ITEM_HELD:
-        break;
-    case ITEM_SETTLING:
-        return CONCLAVE_EBUSY;
-    case ITEM_SETTLED:
-        return CONCLAVE_ENOTOWNER;
-    case ITEM_LOST:
-        return CONCLAVE_ELOST;
-    }
     item_enter(item, ITEM_SETTLING);
     item->settle = ack ? SETTLE_ACK : last_attempt(item) ? SETTLE_DEAD : SETTLE_NACK;
     item->unknown = false;
     item->parts_gone = false;
-    grant_withdraw(&item->grant);
-    lease_remove(&rt_of(item)->lease, &item->holder); /* its check would meet our own deletion */
+    lease_end(item); /* its check would meet our own deletion */
     item_run(item);
-    return 0;
+}
+
+/* Whether the user may end it now: 0, or why not. */
+static int settle_error(const struct conclave_item *item)
+{
+    if (item->done_due) {
+        return CONCLAVE_EBUSY; /* its answer was not told yet */
+    }
+    switch (item->state) {
+    case ITEM_HELD:
+        return 0;
+    case ITEM_SETTLING:
+        return CONCLAVE_EBUSY;
+    case ITEM_SETTLED:
+        return item->version < 0 ? 0 : CONCLAVE_ENOTOWNER;
+    default:
+        return item->in_doubt ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_ELOST;
+    }
 }
 
 /* --- the lease ------------------------------------------------------------------------------- */
@@ -331,12 +460,13 @@ static void queue_item_on_proved(struct lease_holder *holder)
 static void queue_item_on_lease_lost(struct lease_holder *holder, int why)
 {
     struct conclave_item *item = CONTAINER_OF(holder, struct conclave_item, holder);
-    if (why == CONCLAVE_ELOST) {
-        if (item->state == ITEM_HELD) {
-            tell_lost(item);
+    if (why != CONCLAVE_ELOST && why != CONCLAVE_NO_NODE) {
+        item_lose_session(item);
+    } else if (item->state == ITEM_HELD) {
+        tell_lost(item);
+        if (why == CONCLAVE_NO_NODE) {
+            item_leave(item);
         }
-    } else {
-        item_lost(item);
     }
 }
 
@@ -350,7 +480,7 @@ static void item_on_state(struct handle *h, enum conclave_state state)
     client_timer_stop(client, &item->retry);
     if (state == CONCLAVE_STATE_LOST || state_is_final(state) ||
         (recipes_connected(rt_of(item)) && client_session_id(client) != item->session_id)) {
-        item_lost(item);
+        item_lose_session(item);
     }
     item_run(item);
     handle_unref(h);
@@ -368,7 +498,7 @@ static bool item_run_due(struct handle *h)
         conclave_item_fn done = item->done;
         item->done_due = false;
         item->done = NULL;
-        int error = item->settle_error;
+        int error = item->done_error;
         client_unlock(client);
         done(item, error, item->done_ctx);
         client_lock(client);
@@ -393,7 +523,6 @@ static void item_free(struct handle *h)
     assert(item->state == ITEM_SETTLED || item->state == ITEM_LOST);
     ensure_path_finish(&item->ensure);
     client_timer_stop(rt_of(item)->client, &item->retry);
-    free(item->data);
     queue_item_abandon(item);
     handle_unref(&q->host.handle);
 }
@@ -404,6 +533,8 @@ static const struct handle_class item_class = {item_on_state, item_run_due, item
 static void item_hold(struct conclave_item *item, int64_t claimed_ns)
 {
     item->holder.path = item->claim;
+    item->holder.beside = item->path;
+    item->holder.beside_version = item->version;
     item->holder.on_proved = queue_item_on_proved;
     item->holder.on_lost = queue_item_on_lease_lost;
     list_push_back(&item->queue->items, &item->link);
@@ -426,26 +557,43 @@ struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *n
     return item;
 }
 
+int queue_item_fill(struct conclave_item *item, bool wrapped, const void *data, size_t len)
+{
+    assert(item->data == NULL && item->starts == NULL);
+    item->starts_count = wrapped ? curator_items_count(data, len, NULL) : 0;
+    item->starts = calloc(item->starts_count + 1, sizeof *item->starts);
+    item->data = bytes_copy(data, len);
+    item->len = len;
+    if (item->data == NULL || item->starts == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (wrapped) {
+        (void)curator_items_count(data, len, item->starts);
+    }
+    return 0;
+}
+
 void queue_item_abandon(struct conclave_item *item)
 {
     if (item != NULL) {
         free(item->name);
         free(item->path);
         free(item->claim);
+        free(item->note);
+        free(item->data);
+        free(item->starts);
         deletion_free(item->unclaim);
         free(item);
     }
 }
 
-void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, void *data_take,
-                        size_t len, int32_t version, int64_t session_id, int64_t claimed_ns)
+void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, int32_t version,
+                        int64_t session_id, int64_t claimed_ns)
 {
     struct queue_name parsed = {0};
     handle_init(&item->handle, q->host.handle.rt, &item_class);
     handle_ref(&q->host.handle);
     item->queue = q;
-    item->data = data_take;
-    item->len = len;
     item->version = version;
     item->session_id = session_id;
     item->priority = queue_name_parse(&q->naming, item->name, &parsed) ? parsed.priority : 0;
@@ -470,7 +618,7 @@ void queue_items_release(struct conclave_queue *q)
         struct conclave_item *item = CONTAINER_OF(it, struct conclave_item, link);
         if (item->state == ITEM_HELD) {
             item->lost_told = true; /* closed by the user */
-            (void)!settle_start(item, false);
+            settle_start(item, false);
         }
     }
 }
@@ -482,25 +630,30 @@ void queue_item_drop(struct conclave_item *item)
     forget_due(item, &item->done_due);
     forget_due(item, &item->lost_due);
     if (item->state == ITEM_HELD) {
-        (void)!settle_start(item, false);
+        settle_start(item, false);
+    } else {
+        item_release(item);
     }
-    item_release(item);
 }
 
 /* --- the public functions ------------------------------------------------------------------------ */
 
 size_t conclave_item_count(const struct conclave_item *item)
 {
-    return queue_wraps_items(item->queue) ? curator_items_count(item->data, item->len) : 1;
+    return queue_wraps_items(item->queue) ? item->starts_count : 1;
 }
 
 const void *conclave_item_part(const struct conclave_item *item, size_t index, size_t *ret_len)
 {
-    if (queue_wraps_items(item->queue)) {
-        return curator_items_part(item->data, item->len, index, ret_len);
+    *ret_len = 0;
+    if (index >= conclave_item_count(item)) {
+        return NULL;
     }
-    *ret_len = index == 0 ? item->len : 0;
-    return index == 0 ? item->data : NULL;
+    if (queue_wraps_items(item->queue)) {
+        return curator_item_at(item->data, item->starts[index], ret_len);
+    }
+    *ret_len = item->len;
+    return item->data;
 }
 
 const void *conclave_item_data(const struct conclave_item *item, size_t *ret_len)
@@ -554,36 +707,38 @@ const char *conclave_item_claim(const struct conclave_item *item)
     return item->claim;
 }
 
-static bool item_settled(void *ctx)
+static bool is_answered(void *ctx)
 {
-    return ((struct conclave_item *)ctx)->state != ITEM_SETTLING;
+    return ((struct item_waiter *)ctx)->answered;
 }
 
 static int queue_item_settle(struct conclave_item *item, bool ack, int64_t timeout_ms,
                              const struct conclave_op *parts, size_t count)
 {
     struct conclave_client *client = rt_of(item)->client;
+    struct item_waiter waiter = {0};
     int error = recipes_may_block(rt_of(item));
     if (error != 0) {
         return error;
     }
     client_lock(client);
     handle_ref(&item->handle);
-    if (item->state == ITEM_HELD) {
+    error = settle_error(item);
+    if (error == 0 && item->state == ITEM_HELD) {
         item->parts = parts;
         item->parts_count = count;
-        item->done = NULL;
-    }
-    error = settle_start(item, ack);
-    if (error == 0 && item->version >= 0) {
-        error = client_wait(client, item_settled, item, client_deadline_ns(client, timeout_ms));
+        item->waiter = &waiter;
+        settle_start(item, ack);
+        error = client_wait(client, is_answered, &waiter, client_deadline_ns(client, timeout_ms));
         if (error == 0) {
-            error = item->settle_error;
-        } else if (item->parts != NULL) {
+            error = waiter.error;
+        } else {
+            item->waiter = NULL;
+            item->parts_gone = parts != NULL;
+            item->unknown =
+                item->unknown || item->parts_gone; /* never to be sent again without them */
             item->parts = NULL;
             item->parts_count = 0;
-            item->parts_gone = true;
-            item->unknown = true; /* never to be sent again without them */
         }
     }
     handle_unref(&item->handle);
@@ -624,11 +779,16 @@ static int settle_async(struct conclave_item *item, bool ack, conclave_item_fn d
         return error;
     }
     client_lock(client);
-    if (item->state == ITEM_HELD || item->version < 0) {
+    error = settle_error(item);
+    if (error == 0) {
         item->done = done;
         item->done_ctx = ctx;
+        if (item->state == ITEM_HELD) {
+            settle_start(item, ack);
+        } else {
+            settle_tell(item, 0); /* at most once: there is nothing to do */
+        }
     }
-    error = settle_start(item, ack);
     client_unlock(client);
     return error;
 }

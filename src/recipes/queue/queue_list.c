@@ -3,6 +3,7 @@
 #include "base/slice.h"
 #include "recipes/engine/blocking_requests.h"
 #include "recipes/engine/option_copies.h"
+#include "recipes/queue/curator_items.h"
 #include "recipes/queue/queue.h"
 
 #include <assert.h>
@@ -22,11 +23,11 @@ struct looking {
 /* What a consumer gets: in Curator's layouts the first part. */
 static struct slice entry_data(const struct looking *look, const struct conclave_reply *item)
 {
-    size_t len = 0;
-    const void *part = queue_wraps_items(look->queue)
-                           ? curator_items_part(item->data, item->data_len, 0, &len)
-                           : NULL;
-    return part != NULL ? slice_make(part, len) : slice_make(item->data, item->data_len);
+    struct slice data = slice_make(item->data, item->data_len);
+    if (queue_wraps_items(look->queue) && curator_items_count(data.data, data.len, NULL) > 0) {
+        data.data = curator_item_at(data.data, CURATOR_FIRST_ITEM, &data.len);
+    }
+    return data;
 }
 
 /* Name, id, holder and data in one block, which name points to. */
@@ -204,8 +205,10 @@ static int move_back(struct conclave_queue *q, struct blocking *b, const char *f
         parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, from, letter->stat.version);
         error = blocking_request(b, conclave_op_multi(parts, 2), &reply);
         *ret_queue_missing = reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NO_NODE;
-        if (reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NODE_EXISTS) {
-            error = 0; /* an earlier try whose answer was lost, or somebody else's */
+        if (reply != NULL && (queue_part_error(reply, 0) == CONCLAVE_NODE_EXISTS ||
+                              (b->repeated && queue_part_error(reply, 1) == CONCLAVE_NO_NODE))) {
+            error =
+                0; /* an earlier try whose answer was lost (it may be taken already), or somebody else's */
         }
     }
     conclave_reply_free(letter);

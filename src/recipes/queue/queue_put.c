@@ -13,6 +13,7 @@
 #include "base/transition.h"
 #include "client/core/sized.h"
 #include "recipes/engine/option_copies.h"
+#include "recipes/queue/curator_items.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ struct put {
     enum put_phase phase;
     bool asked; /* whether there is room: */
     bool has_room;
+    bool early; /* that was before its turn */
     int search; /* of PUT_SEARCH: the place that is searched now */
     struct queue_turn turn;
     struct queue_line line;  /* for room */
@@ -291,21 +293,26 @@ static void put_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 
 /* --- the machine ---------------------------------------------------------------------------- */
 
-/* No node of it exists, and nothing is in flight. */
+/* No node of it exists, and nothing is in flight. It asks for room in its turn, as those before it may use that up; one
+ * that does not wait asks before, too. */
 static void run_ready(struct put *p)
 {
     struct call *call = &p->call;
     bool bounded = put_queue(p)->options.max_items > 0;
-    bool full = p->asked && !p->has_room;
-    if (call->now && full && call->stop != CONCLAVE_ECLOSED) {
+    bool turn = queue_turn_may_send(put_queue(p), &p->turn);
+    if (turn && p->early) {
+        p->asked = p->has_room = false;
+    }
+    p->early = !turn;
+    if (call->now && p->asked && !p->has_room && call->stop != CONCLAVE_ECLOSED) {
         put_end(call, CONCLAVE_EBUSY);
     } else if (call_gives_up(call)) {
         put_end(call, call->stop);
     } else if (!call_can_send(call)) {
         return;
-    } else if (bounded && !p->asked) {
+    } else if (bounded && !p->asked && (turn || call->now)) {
         ask_for_room(p);
-    } else if (!queue_turn_may_send(put_queue(p), &p->turn)) {
+    } else if (!turn) {
         return; /* is run again when those before it are on their way */
     } else if (bounded && !p->has_room) {
         ask_for_room(p);

@@ -15,6 +15,7 @@
 #include "base/transition.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/persistent_node.h"
+#include "recipes/queue/queue_item.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,10 +54,10 @@ struct take_request {
 struct take {
     struct call call; /* first */
     enum take_phase phase;
-    bool looked;    /* the last look found nothing that could be taken */
-    bool watching;  /* that look was made with watches, and was so from its beginning */
-    bool stale;     /* one of them has fired since that look began */
-    bool lost_race; /* a claim failed since the lists were made */
+    bool looked;   /* the last look found nothing that could be taken */
+    bool watching; /* that look was made with watches, and was so from its beginning */
+    bool stale;    /* one of them has fired since that look began */
+    bool raced;    /* a claim failed since the lists were made */
     struct queue_line line;
     struct watch_slot claims_watch;
     struct watch_slot items_watch;
@@ -71,11 +72,8 @@ struct take {
     size_t next;
 
     /* The item that is being claimed. */
-    struct conclave_item *prepared; /* the item after the claim; has its paths */
-    void *data;
-    size_t len;
-    int32_t version; /* before the claim */
-    char *note;      /* data of the claim's node: guid, newline, id */
+    struct conclave_item *prepared; /* the item after the claim; has its paths and data */
+    int32_t version;                /* before the claim */
     int64_t sent_session;
     int64_t sent_ns;
 
@@ -98,7 +96,7 @@ static void take_to(struct take *t, enum take_phase phase)
 {
     transition_check(TAKE_NEXT, t->phase, phase);
     assert(phase == TAKE_LOOK || phase == TAKE_ENDING || t->next <= t->count);
-    assert((phase != TAKE_CLAIM && phase != TAKE_DEAD) || (t->data != NULL && t->prepared != NULL));
+    assert((phase != TAKE_CLAIM && phase != TAKE_DEAD) || t->prepared->data != NULL);
     t->phase = phase;
 }
 
@@ -113,9 +111,7 @@ static void list_clear(struct take *t)
 
 static void item_clear(struct take *t)
 {
-    free(t->data);
     queue_item_abandon(t->prepared);
-    t->data = NULL;
     t->prepared = NULL;
 }
 
@@ -174,8 +170,7 @@ static void claimed_it(struct take *t, int64_t claimed_ns)
     int32_t version = q->options.at_most_once ? -1 : t->version + 1;
     struct conclave_item *item = t->prepared;
     t->prepared = NULL;
-    queue_item_claimed(q, item, t->data, t->len, version, t->sent_session, claimed_ns);
-    t->data = NULL;
+    queue_item_claimed(q, item, version, t->sent_session, claimed_ns);
     if (version >= 0 && t->call.stop == CONCLAVE_ECLOSED) {
         queue_item_drop(item); /* closed meanwhile: given back at once */
         take_end(&t->call, CONCLAVE_ECLOSED);
@@ -183,6 +178,14 @@ static void claimed_it(struct take *t, int64_t claimed_ns)
     }
     t->item = item;
     take_end(&t->call, 0);
+}
+
+/* Another was faster. A new version may also be a write without a claim, which no watch shows. */
+static void lost_race(struct take *t, int item_error)
+{
+    t->raced = true;
+    t->stale = t->stale || item_error == CONCLAVE_BAD_VERSION;
+    next_item(t);
 }
 
 static void on_claimed(struct call *call, const struct conclave_reply *reply)
@@ -194,8 +197,7 @@ static void on_claimed(struct call *call, const struct conclave_reply *reply)
         claimed_it(t, t->sent_ns);
     } else if (item_error == CONCLAVE_NO_NODE || item_error == CONCLAVE_BAD_VERSION ||
                claim_error == CONCLAVE_NODE_EXISTS) {
-        t->lost_race = true;
-        next_item(t);
+        lost_race(t, item_error);
     } else if (item_error == CONCLAVE_NOT_EMPTY) {
         next_item(t); /* somebody made a child: nobody can take it, but those behind it */
     } else if (claim_error == CONCLAVE_NO_NODE) {
@@ -213,20 +215,21 @@ static void take_claim(struct take *t)
 {
     struct conclave_queue *q = take_queue(t);
     struct conclave_client *client = call_client(&t->call);
+    struct conclave_item *item = t->prepared;
     struct conclave_op parts[2];
     char guid[MEMBER_INCARNATION_MAX + 1];
     member_incarnation(guid);
     (void)strcat(guid, "\n");
-    free(t->note);
-    t->note = text_concat(guid, q->id);
-    if (t->note == NULL) {
+    free(item->note);
+    item->note = text_concat(guid, q->id);
+    if (item->note == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;
     }
-    const char *path = t->prepared->path;
-    parts[0] = q->options.at_most_once ? conclave_op_path(CONCLAVE_OP_DELETE, path, t->version)
-                                       : conclave_op_set(path, t->data, t->len, t->version);
-    parts[1] = conclave_op_create(t->prepared->claim, t->note, strlen(t->note), CONCLAVE_EPHEMERAL);
+    parts[0] = q->options.at_most_once
+                   ? conclave_op_path(CONCLAVE_OP_DELETE, item->path, t->version)
+                   : conclave_op_set(item->path, item->data, item->len, t->version);
+    parts[1] = conclave_op_create(item->claim, item->note, strlen(item->note), CONCLAVE_EPHEMERAL);
     queue_op_acl(q, &parts[1]);
     struct conclave_op op = conclave_op_multi(parts, 2);
     t->sent_session = client_session_id(client);
@@ -238,8 +241,7 @@ static void take_claim(struct take *t)
 static void on_claim_read(struct call *call, const struct conclave_reply *reply)
 {
     struct take *t = take_of(call);
-    if (reply->error == 0 && reply->stat.ephemeral_owner == t->sent_session &&
-        reply->data_len == strlen(t->note) && memcmp(reply->data, t->note, reply->data_len) == 0) {
+    if (queue_item_owns(t->prepared, t->sent_session, reply)) {
         claimed_it(t, 0);
     } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         look_again(t);
@@ -263,31 +265,39 @@ static void take_on_synced(struct call *call, const struct conclave_reply *reply
 static void on_dead(struct call *call, const struct conclave_reply *reply)
 {
     struct take *t = take_of(call);
-    if (reply->error == 0 || queue_part_error(reply, 0) == CONCLAVE_NO_NODE) {
+    int item_error = queue_part_error(reply, 0);
+    int claim_error = queue_part_error(reply, 1);
+    if (reply->error == 0 || item_error == CONCLAVE_NO_NODE) {
         next_item(t); /* by us or by somebody else */
-    } else if (queue_part_error(reply, 0) == CONCLAVE_BAD_VERSION) {
-        t->lost_race = true; /* it was handed out once more */
-        next_item(t);
-    } else if (queue_part_error(reply, 1) == CONCLAVE_NO_NODE) {
+    } else if (item_error == CONCLAVE_BAD_VERSION || claim_error == CONCLAVE_NODE_EXISTS) {
+        lost_race(t, item_error); /* it was handed out once more */
+    } else if (claim_error == CONCLAVE_NO_NODE) {
+        take_ensure(t, take_queue(t)->claims);
+    } else if (queue_part_error(reply, 2) == CONCLAVE_NO_NODE) {
         take_ensure(t, take_queue(t)->dead);
     } else {
         take_trouble(t, reply->error);
     }
 }
 
+/* The claim is made and removed: it fails if another has one, also one that leaves the item's version as it is. */
 static void bury(struct take *t)
 {
     struct conclave_queue *q = take_queue(t);
-    struct conclave_op parts[2];
-    char *dead = path_join(q->dead, t->prepared->name);
+    const struct conclave_item *item = t->prepared;
+    struct conclave_op parts[4];
+    char *dead = path_join(q->dead, item->name);
     if (dead == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;
     }
-    parts[0] = conclave_op_path(CONCLAVE_OP_DELETE, t->prepared->path, t->version);
-    parts[1] = conclave_op_create(dead, t->data, t->len, CONCLAVE_PERSISTENT);
+    parts[0] = conclave_op_path(CONCLAVE_OP_DELETE, item->path, t->version);
+    parts[1] = conclave_op_create(item->claim, "", 0, CONCLAVE_EPHEMERAL);
+    parts[2] = conclave_op_create(dead, item->data, item->len, CONCLAVE_PERSISTENT);
+    parts[3] = conclave_op_path(CONCLAVE_OP_DELETE, item->claim, -1);
     queue_op_acl(q, &parts[1]);
-    struct conclave_op op = conclave_op_multi(parts, 2);
+    queue_op_acl(q, &parts[2]);
+    struct conclave_op op = conclave_op_multi(parts, 4);
     call_send(&t->call, &op, on_dead);
     free(dead);
 }
@@ -297,15 +307,16 @@ static void bury(struct take *t)
 static void take_on_read(struct call *call, const struct conclave_reply *reply)
 {
     struct take *t = take_of(call);
-    const struct conclave_queue_options *o = &take_queue(t)->options;
+    const struct conclave_queue *q = take_queue(t);
+    const struct conclave_queue_options *o = &q->options;
     if (reply->error == CONCLAVE_NO_NODE) {
         next_item(t);
     } else if (reply->error != 0) {
         take_trouble(t, reply->error);
-    } else if ((t->data = bytes_copy(reply->data, reply->data_len)) == NULL) {
+    } else if (queue_item_fill(t->prepared, queue_wraps_items(q), reply->data, reply->data_len) !=
+               0) {
         take_trouble(t, CONCLAVE_ENOMEM);
     } else {
-        t->len = reply->data_len;
         t->version = reply->stat.version;
         bool often = o->max_attempts > 0 && !o->at_most_once && t->version >= o->max_attempts;
         take_to(t, often ? TAKE_DEAD : TAKE_CLAIM);
@@ -315,13 +326,13 @@ static void take_on_read(struct call *call, const struct conclave_reply *reply)
 static void take_read(struct take *t)
 {
     if (t->next == t->count) { /* others took all: a watch shows later items */
-        bool again = t->lost_race && !t->claims_watch.armed;
+        bool again = t->raced && !t->claims_watch.armed;
         look_again(t);
         t->looked = !again;
         call_run(&t->call);
         return;
     }
-    assert(t->prepared == NULL && t->data == NULL);
+    assert(t->prepared == NULL);
     t->prepared = queue_item_prepare(take_queue(t), t->names[t->next].name);
     if (t->prepared == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
@@ -381,7 +392,7 @@ static void on_items(struct call *call, const struct conclave_reply *reply)
     } else if (error != 0 || (error = keep_names(t, reply)) != 0) {
         take_trouble(t, error);
     } else {
-        t->lost_race = false;
+        t->raced = false;
         t->looked = t->count == 0;
         take_to(t, t->count > 0 ? TAKE_READ : TAKE_LOOK);
     }
@@ -565,7 +576,6 @@ static void take_free(struct call *call)
     item_clear(t);
     list_clear(t);
     free(t->claimed);
-    free(t->note);
     free(t);
 }
 

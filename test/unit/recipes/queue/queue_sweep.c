@@ -64,7 +64,11 @@ static const char *take_all(struct sweep_case *s, struct conclave_queue *queue, 
         (void)snprintf(path, sizeof path, "%s/%s", dir, conclave_item_name(item));
         conclave_item_free(item);
         if (error == CONCLAVE_ELOST && !fake_zk_exists(s->zk, path)) {
-            error = 0; /* it was acknowledged, and the session ended with the answer */
+            return "ELOST, and the item is gone";
+        }
+        if (error ==
+            CONCLAVE_SESSION_EXPIRED) { /* acknowledged or not: the session ended with the answer */
+            error = fake_zk_exists(s->zk, path) ? CONCLAVE_ELOST : 0;
         }
         if (error == 0) {
             seen[which]++;
