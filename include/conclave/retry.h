@@ -25,7 +25,9 @@
  * Everything else is not repeated after a lost link: a CREATE would meet its own node, a DELETE
  * could remove the node of somebody else that came after its own, a SET of any version could
  * replace newer data. Use exactly_once for these (struct conclave_client_options): the client then
- * sends them again itself, and servers carry them out once.
+ * sends them again itself, and servers carry them out once. If a server then
+ * answers CONCLAVE_SESSION_MOVED, the first try may have been carried out all the same: the client
+ * asks the next server, with the same number.
  *
  * A repeated request may be carried out after requests that were made later.
  */

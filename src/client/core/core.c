@@ -690,6 +690,7 @@ void core_close(struct core *c, int64_t now_ns, int64_t timeout_ms)
         return;
     }
     c->closing = true;
+    c->leave_by_ns = 0; /* the session ends on this link */
     bool nothing_to_tell = c->session_id == 0 && !c->read_only && c->link != LINK_HANDSHAKE;
     if (timeout_ms == 0 || c->final_error != 0 || nothing_to_tell) {
         core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);

@@ -111,6 +111,9 @@ bool core_once_fits(const struct core *c, const struct client_request *r);
 void core_once_sent(struct core *c, struct client_request *r, size_t start);
 enum { CORE_ONCE_ROOM = WIRE_WRITE_NUMBER_LEN };
 
+/* core_once.c: r, the first one on the link, got this error, which says nothing about its outcome: the link must end. */
+bool core_once_is_unknown(const struct core *c, const struct client_request *r, int error);
+
 /* core_once.c: r, the first one on the link, is answered. */
 void core_once_answered(struct core *c, const struct client_request *r);
 

@@ -130,6 +130,14 @@ void core_once_sent(struct core *c, struct client_request *r, size_t start)
     put_be32(c->out.data + start, (uint32_t)(c->out.len - start - 4));
 }
 
+/* A server that has lost the session to another one refuses to carry out this repetition, but cannot know whether the
+ * first try was carried out. So the write keeps its number and its place, and the server of the next link decides. */
+bool core_once_is_unknown(const struct core *c, const struct client_request *r, int error)
+{
+    return c->once.granted && r->numbered && r->kept && !r->answered && !c->closing &&
+           error == CONCLAVE_SESSION_MOVED;
+}
+
 void core_once_answered(struct core *c, const struct client_request *r)
 {
     if (c->once.granted && r->numbered) {

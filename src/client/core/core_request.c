@@ -376,6 +376,9 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         take_sync(c, r, header);
         return 0;
     }
+    if (core_once_is_unknown(c, r, header->err)) {
+        return CONCLAVE_SESSION_MOVED;
+    }
     list_remove(&r->link);
     core_request_leave(c, r);
     core_once_answered(c, r);

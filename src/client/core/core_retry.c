@@ -4,7 +4,8 @@
  *   queued --> on the link --error that may pass, repeats are left--> pausing --its timer--> queued
  *
  * A request that pauses keeps its frame, its timeout and its place in max_pending. A number of an exactly-once write is
- * given up: the server has refused that write, so the repetition is another one.
+ * given up: the server has refused that write, so the repetition is another one. (Where an earlier try may have been
+ * carried out, the link ends instead: core_once_is_unknown.)
  */
 #include "client/core/core_internal.h"
 

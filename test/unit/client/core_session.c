@@ -365,6 +365,25 @@ static void test_close_gives_up_in_time(void **state)
     peer_finish(&p);
 }
 
+/* The client was about to go to another server: it stays until its session has ended. */
+static void test_close_calls_off_a_move(void **state)
+{
+    struct peer p;
+    peer_init(&p, "");
+    peer_connect(&p, PEER_SESSION);
+    submit_get(&p, 1);
+    (void)peer_expect(&p, WIRE_EXISTS);
+    core_leave(&p.core, p.now_ns);
+    core_close(&p.core, p.now_ns, 5000);
+    struct peer_frame f = peer_expect(&p, WIRE_CLOSE_SESSION);
+    peer_advance_ms(&p, 2000);
+    assert_int_equal(p.core.link, LINK_UP);
+    peer_reply(&p, f.xid - 1, 3, CONCLAVE_NO_NODE, slice_make("", 0));
+    peer_reply(&p, f.xid, 4, 0, slice_make("", 0));
+    ASSERT_STATES(&p, CONCLAVE_STATE_CONNECTED, CONCLAVE_STATE_CLOSED);
+    peer_finish(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_close_tells_the_server),
         cmocka_unit_test(test_close_while_suspended),
         cmocka_unit_test(test_close_gives_up_in_time),
+        cmocka_unit_test(test_close_calls_off_a_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

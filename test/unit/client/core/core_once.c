@@ -413,6 +413,53 @@ static void who_was_answered_is_not_sent_again(void **state)
     peer_finish(&p);
 }
 
+/* The session has moved to another server before the repetition of a write came, whose first try may have been carried
+ * out: nobody is told, and the next server is asked about the same number, with or without a policy to repeat. */
+static void what_a_moved_session_may_have_done_is_unknown(void **state)
+{
+    for (int policy = 0; policy < 2; policy++) {
+        struct peer p;
+        struct core_options options = asking();
+        struct wire_connect_grant grant = plenty();
+        options.retry =
+            (struct conclave_retry_options){sizeof options.retry, policy == 1 ? 4 : 0, 10, 20};
+        peer_init_with(&p, &options);
+        connect_to(&p, PEER_SESSION, &grant);
+        set(&p, "/a", 1);
+        set(&p, "/b", 2);
+        expect_set(&p, "/app/a", 1, 1);
+        expect_set(&p, "/app/b", 2, 1);
+        for (int link = 0; link < 3; link++) { /* on the first one nothing is answered */
+            cut(&p);
+            connect_to(&p, PEER_SESSION, &grant);
+            struct peer_frame f = expect_set(&p, "/app/a", 1, 1);
+            expect_set(&p, "/app/b", 2, 1);
+            peer_reply(&p, f.xid, 5, CONCLAVE_SESSION_MOVED, slice_make("", 0));
+            assert_int_equal(p.replies_count, 0);
+            assert_int_equal(p.core.state, CONCLAVE_STATE_SUSPENDED);
+        }
+        connect_to(&p, PEER_SESSION, &grant);
+        for (int id = 1; id <= 2; id++) {
+            struct peer_frame f = expect_set(&p, id == 1 ? "/app/a" : "/app/b", id, 1);
+            peer_answer_stat(&p, &f, 6); /* both are on the link since before the first answer */
+            assert_int_equal(peer_reply_of(&p, id)->error, 0);
+        }
+        peer_finish(&p);
+    }
+}
+
+/* A write that was never sent before was refused, and nothing else: it is answered, or repeated as another one. */
+static void a_first_try_that_was_refused_is_certain(void **state)
+{
+    struct peer p;
+    open_granted(&p);
+    set(&p, "/a", 1);
+    struct peer_frame f = expect_set(&p, "/app/a", 1, 1);
+    peer_reply(&p, f.xid, 5, CONCLAVE_SESSION_MOVED, slice_make("", 0));
+    assert_int_equal(peer_reply_of(&p, 1)->error, CONCLAVE_SESSION_MOVED);
+    peer_finish(&p);
+}
+
 /* No more is on the link than the server remembers; reads pass until a write has to wait. */
 static void the_server_s_limits_are_kept(void **state)
 {
@@ -696,6 +743,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_told_is_not_sent_again),
         cmocka_unit_test(what_ends_the_waiting),
         cmocka_unit_test(who_was_answered_is_not_sent_again),
+        cmocka_unit_test(what_a_moved_session_may_have_done_is_unknown),
+        cmocka_unit_test(a_first_try_that_was_refused_is_certain),
         cmocka_unit_test(the_server_s_limits_are_kept),
         cmocka_unit_test(limits_in_bytes_too),
         cmocka_unit_test(numbers_wrap),

@@ -346,7 +346,7 @@ static void E84_at_the_deadline_all_enter_or_one_has_withdrawn(void **state)
     for (int i = 0; i < 60; i++) {
         enter(&m[0], 12);
         (void)usleep((useconds_t)(8000 + 120 * i));
-        enter(&m[1], 400);
+        enter(&m[1], CONCLAVE_FOREVER);
         EVENTUALLY(m[0].enter.done == 1);
         if (m[0].enter.error == 0) {
             EVENTUALLY(m[1].enter.done == 1);
@@ -359,7 +359,7 @@ static void E84_at_the_deadline_all_enter_or_one_has_withdrawn(void **state)
         } else {
             assert_int_equal(m[0].enter.error, CONCLAVE_ETIMEDOUT);
             assert_int_equal(m[1].enter.done, 0);
-            enter(&m[0], PATIENCE_MS); /* the other one still waits, and is met */
+            enter(&m[0], CONCLAVE_FOREVER); /* the other one still waits, and is met */
             EVENTUALLY(m[0].enter.done == 1 && m[1].enter.done == 1);
             assert_int_equal(m[0].enter.error + m[1].enter.error, 0);
             leave(&m[0], PATIENCE_MS);
