@@ -82,8 +82,10 @@ static void E131_a_lost_create_is_adopted_by_its_owner(void **state)
     assert_false(fake_zk_exists(zk, ELECTION_PATH));
 }
 
+/* Its server stays behind, so the client's watch says nothing of the deletion, either. */
 static void lose_link(struct fake_zk *zk, void *ctx)
 {
+    fake_zk_freeze_locked(zk, 0);
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 
@@ -108,9 +110,11 @@ static void E131_a_lost_delete_does_not_end_another(void **state)
     conclave_election_close(a.election);
     EVENTUALLY(LEADS(&b));
     assert_int_equal(fake_zk_hooks_left(zk), 0);
+    int64_t czxid = fake_zk_czxid(zk, ELECTION_PATH);
     fake_zk_link(zk, 0, FAKE_UP);
     candidate_finish(&a);
     assert_int_equal(fake_zk_owner(zk, ELECTION_PATH), candidate_session(&b));
+    assert_int_equal(fake_zk_czxid(zk, ELECTION_PATH), czxid); /* and was not made again */
     candidate_finish(&b);
     check_terms((struct candidate *[]){&a, &b}, 2);
 }
