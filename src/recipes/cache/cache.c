@@ -145,7 +145,9 @@ static bool cache_run_due(struct host *host)
     }
     c->due = false;
     struct conclave_cache_status status = status_of(c);
-    bool settled = mirror_is_settled(&c->mirror) && (count > 0 || !c->told_fresh);
+    bool unsettled = count > 0 || c->mirror.unsettled || !c->told_fresh;
+    bool settled = unsettled && mirror_is_settled(&c->mirror);
+    c->mirror.unsettled = unsettled && !settled;
     client_unlock(client_of(c));
     tell_events(c, changes, count);
     mirror_changes_free(changes, count);

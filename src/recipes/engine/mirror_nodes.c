@@ -1,5 +1,7 @@
 #include "recipes/engine/mirror_nodes.h"
 
+#include "base/slice.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,25 +43,32 @@ const char *mirror_relative(const struct mirror *m, const char *path)
     return path[root] == '/' ? path + root + 1 : path + root;
 }
 
+/* The data of an answer that an item keeps. */
+static struct slice kept_data(const struct mirror_node *n, const struct conclave_reply *reply)
+{
+    return n->mirror->stats_only ? SLICE_NULL : slice_make(reply->data, reply->data_len);
+}
+
 /* NULL without memory. */
 static struct mirror_item *item_make(const struct mirror_node *n,
                                      const struct conclave_reply *reply)
 {
-    struct mirror_item *item = malloc(item_bytes(n->path, reply->data_len));
+    struct slice data = kept_data(n, reply);
+    struct mirror_item *item = malloc(item_bytes(n->path, data.len));
     if (item == NULL) {
         return NULL;
     }
     char *bytes = (char *)(item + 1);
-    char *path = bytes + reply->data_len + 1;
-    if (reply->data != NULL && reply->data_len > 0) {
-        memcpy(bytes, reply->data, reply->data_len);
+    char *path = bytes + data.len + 1;
+    if (data.len > 0) {
+        memcpy(bytes, data.data, data.len);
     }
-    bytes[reply->data_len] = '\0';
+    bytes[data.len] = '\0';
     memcpy(path, n->path, strlen(n->path) + 1);
     item->stat = reply->stat;
     item->node.path = path;
-    item->node.data = reply->data == NULL ? NULL : bytes;
-    item->node.data_len = reply->data_len;
+    item->node.data = data.data == NULL ? NULL : bytes;
+    item->node.data_len = data.len;
     item->node.stat = &item->stat;
     item->path = path + (mirror_relative(n->mirror, n->path) - n->path);
     atomic_init(&item->refs, 1);
@@ -163,7 +172,7 @@ int mirror_node_add(struct mirror *m, struct mirror_node *parent, const char *pa
 
 int mirror_node_fill(struct mirror_node *n, const struct conclave_reply *reply)
 {
-    if (!has_room(n->mirror, item_bytes(n->path, reply->data_len))) {
+    if (!has_room(n->mirror, item_bytes(n->path, kept_data(n, reply).len))) {
         return CONCLAVE_ENOBUFS;
     }
     struct mirror_item *item = item_make(n, reply);

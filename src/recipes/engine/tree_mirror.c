@@ -400,18 +400,34 @@ static void tell_by(struct mirror *m, int64_t ms)
     }
 }
 
+/* Everything that is known to have changed was read. */
+static bool is_quiet(const struct mirror *m)
+{
+    return m->in_flight == 0 && list_empty(&m->wanted) && !m->refresh;
+}
+
+bool mirror_is_settled(const struct mirror *m)
+{
+    return m->fresh && is_quiet(m);
+}
+
+/* Whether the owner is to look. */
+static bool has_news(const struct mirror *m)
+{
+    return m->fresh && (m->changed || (m->unsettled && mirror_is_settled(m)));
+}
+
 static void on_telling(struct conclave_client *client, void *ctx)
 {
     struct mirror *m = ctx;
-    if (m->active && m->fresh && m->changed) {
+    if (m->active && has_news(m)) {
         tell(m);
     }
 }
 
-/* Everything that is known to have changed was read, or not yet. */
 static void look_round(struct mirror *m)
 {
-    bool quiet = m->in_flight == 0 && list_empty(&m->wanted) && !m->refresh;
+    bool quiet = is_quiet(m);
     bool now_fresh = quiet && !m->fresh;
     if (quiet && m->zxid != m->read_zxid) {
         mirror_begin_change(m);
@@ -422,7 +438,7 @@ static void look_round(struct mirror *m)
     if (now_fresh) {
         set_fresh(m, true);
         tell(m);
-    } else if (m->fresh && m->changed) {
+    } else if (has_news(m)) {
         if (quiet && m->debounce_ms == 0) {
             tell(m);
         } else {
@@ -522,11 +538,6 @@ void mirror_halt(struct mirror *m)
     machine_resume(&m->machine);
     client_timer_stop(machine_client(&m->machine), &m->telling);
     watch_forget(m);
-}
-
-bool mirror_is_settled(const struct mirror *m)
-{
-    return m->fresh && !m->refresh && m->in_flight == 0 && list_empty(&m->wanted);
 }
 
 void mirror_catch_up(struct mirror *m)

@@ -61,7 +61,7 @@ struct mirror {
                                   reads without the client's lock */
     bool (*takes)(const struct mirror *m, const char *relative); /* NULL: all nodes */
     size_t max_bytes;                                            /* 0: no limit */
-    bool stats_only; /* no data where there are persistent watches */
+    bool stats_only; /* keeps no data; reads none where there are persistent watches */
     bool tracks;     /* changes are kept for mirror_take_changes */
 
     struct map nodes;    /* by path */
@@ -84,6 +84,7 @@ struct mirror {
     bool refresh;      /* all is to be read again */
     bool fresh;        /* all was read since the last link came, and the link is up */
     bool changed;      /* since the last report */
+    bool unsettled;    /* set by the owner after a report: report again when it is settled */
     int64_t read_zxid; /* newest of the answers */
     int64_t zxid;      /* up to there the mirror is complete */
 };

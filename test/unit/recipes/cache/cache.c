@@ -110,6 +110,54 @@ static void E166_a_node_that_was_made_again_is_deleted_and_created(void **state)
     cache_user_finish(&u);
 }
 
+static void make_branch(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_create_locked(zk, "/app/c", "4", 0);
+    fake_zk_create_locked(zk, "/app/c/x", "5", 0);
+}
+
+static _Atomic bool waits_inside;
+
+static void wait_inside(struct cache_user *u)
+{
+    while (waits_inside) {
+        sleep_ms(1);
+    }
+}
+
+/* A group is reported while a list of children is still missing, which then has no news: on_settled follows all the same,
+ * also when the group's callbacks last longer than a lost link. */
+static void E160_a_tree_that_was_reported_settles(void **state)
+{
+    struct fake_zk *zk = *state;
+    for (int cut = 0; cut < 2; cut++) {
+        struct cache_user u;
+        make_tree(zk);
+        cache_user_start(&u, zk, 0, NULL, false);
+        EVENTUALLY(cache_user_get(&u, &u.settles) == 1);
+        cache_user_log_clear(&u);
+        u.inside = wait_inside;
+        waits_inside = cut == 1;
+        fake_zk_hold(zk, 0, WIRE_GET_CHILDREN2);
+        fake_zk_do(zk, make_branch, NULL);
+        EVENTUALLY(cache_user_log_is(&u, "+/app/c"));
+        fake_zk_delete(zk, "/app/c/x");
+        if (cut == 1) {
+            fake_zk_cut(zk, 0);
+            EVENTUALLY(!cache_user_status(&u).fresh);
+        } else {
+            STAYS(cache_user_get(&u, &u.settles) == 1, 20);
+        }
+        fake_zk_release(zk, 0);
+        EVENTUALLY(cache_user_status(&u).fresh);
+        waits_inside = false;
+        EVENTUALLY(cache_user_get(&u, &u.settles) == 2);
+        assert_true(cache_user_agrees(&u, zk, "/app"));
+        cache_user_finish(&u);
+        fake_zk_reset(zk);
+    }
+}
+
 /* --- lookups ---------------------------------------------------------------------------- */
 
 static void E161_lookups_send_nothing(void **state)
@@ -411,6 +459,7 @@ int main(void)
         E_TEST(a_cache_of_a_missing_node_is_loaded_and_empty),
         E_TEST(each_change_is_an_event),
         E_TEST(E166_a_node_that_was_made_again_is_deleted_and_created),
+        E_TEST(E160_a_tree_that_was_reported_settles),
         E_TEST(E161_lookups_send_nothing),
         E_TEST(nodes_and_views_outlive_changes_and_the_cache),
         E_TEST(E161_lookups_of_many_threads_never_go_back),

@@ -79,27 +79,34 @@ static void E167_depth_leaves_nodes_out(void **state)
     cache_user_finish(&u);
 }
 
+/* A server without persistent watches sends them all the same. */
 static void only_stats_without_data(void **state)
 {
     struct fake_zk *zk = *state;
     struct conclave_cache_options options = cache_user_options("/app");
     const struct conclave_cache_node *node;
-    struct cache_user u;
     make_tree(zk);
     options.stats_only = true;
-    cache_user_start(&u, zk, 0, &options, false);
-    assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_DATA), 0);
-    cache_user_log_clear(&u);
-    fake_zk_write(zk, "/app/other/y", "longer");
-    EVENTUALLY(cache_user_log_is(&u, "~/app/other/y"));
-    assert_int_equal(conclave_cache_get(u.cache, "/app/other/y", &node), 0);
-    assert_null(node->data);
-    assert_int_equal(node->data_len, 0);
-    assert_int_equal(node->stat->data_length, 6);
-    conclave_cache_node_free(node);
-    fake_zk_delete(zk, "/app/other/y");
-    EVENTUALLY(look(&u, "/app/other/y") == CONCLAVE_NO_NODE);
-    cache_user_finish(&u);
+    for (int old = 0; old < 2; old++) {
+        struct cache_user u;
+        fake_zk_old(zk, 0, old == 1);
+        cache_user_start(&u, zk, 0, &options, false);
+        assert_true(old == 1 || fake_zk_count(zk, 0, WIRE_GET_DATA) == 0);
+        size_t bytes = cache_user_status(&u).bytes;
+        cache_user_log_clear(&u);
+        fake_zk_write(zk, "/app/other/y", "longer");
+        EVENTUALLY(cache_user_log_is(&u, "~/app/other/y"));
+        assert_int_equal(conclave_cache_get(u.cache, "/app/other/y", &node), 0);
+        assert_null(node->data);
+        assert_int_equal(node->data_len, 0);
+        assert_int_equal(node->stat->data_length, 6);
+        conclave_cache_node_free(node);
+        EVENTUALLY(cache_user_status(&u).bytes == bytes);
+        fake_zk_delete(zk, "/app/other/y");
+        EVENTUALLY(look(&u, "/app/other/y") == CONCLAVE_NO_NODE);
+        cache_user_finish(&u);
+        fake_zk_create(zk, "/app/other/y", "5", 0);
+    }
 }
 
 /* The cache of a loaded tree holds `bytes`; with this limit it loads, with less it does not. */
