@@ -43,7 +43,9 @@ struct conclave_partitioner_callbacks {
 
     /* End the work and call conclave_partitioner_release. why: 0: the party changed, there is no hurry, but
      * others wait; else a lock was lost (CONCLAVE_ELOST, CONCLAVE_SESSION_EXPIRED, ...), and no other
-     * member is granted its item within stop_within_ms. */
+     * member is granted its item within stop_within_ms. Called a second time when a lock is lost before
+     * the program has released what the first call, with 0, asked for. Also when the handle ends by an
+     * error, or with the client: others may have the items when this returns, and on_closed follows. */
     void (*on_release)(struct conclave_partitioner *partitioner, int why, int64_t stop_within_ms,
                        void *ctx);
 
@@ -74,8 +76,9 @@ struct conclave_partitioner_options {
 #define CONCLAVE_PARTITIONER_OPTIONS_INIT                                                          \
     CONCLAVE_INIT_WITH(conclave_partitioner_options, CONCLAVE_SET(settle_ms, 3000))
 
-/* Joins the party. 0, CONCLAVE_EINVAL (path, items, id, settle_ms), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED,
- * CONCLAVE_EFORK. Problems with the ensemble are reported later, by callback. */
+/* Joins the party. 0, CONCLAVE_EINVAL (path, items, id, settle_ms, lease), CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED, CONCLAVE_EFORK. Problems with the ensemble are reported later, by callback; so is a
+ * grace that does not fit the session's timeout (CONCLAVE_EINVAL). */
 CONCLAVE_API int conclave_partitioner_open(struct conclave_recipes *recipes,
                                            const struct conclave_partitioner_options *options,
                                            const struct conclave_partitioner_callbacks *callbacks,
@@ -92,7 +95,7 @@ conclave_partitioner_release(struct conclave_partitioner *partitioner) CONCLAVE_
 CONCLAVE_API enum conclave_partition_state
 conclave_partitioner_state(struct conclave_partitioner *partitioner);
 
-/* Blocks until the state is ACQUIRED. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, or why it ended. */
+/* Blocks until the state is ACQUIRED and on_acquired has returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, or why it ended. */
 CONCLAVE_API int conclave_partitioner_wait(struct conclave_partitioner *partitioner,
                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
 

@@ -22,6 +22,12 @@ struct beat {
     struct lease_holder *holders[]; /* of each check; NULL: removed since */
 };
 
+bool lease_options_valid(const struct conclave_lease_options *o)
+{
+    return o->heartbeat_ms >= 0 && o->grace_ms >= 0 &&
+           memcmp(o->reserved, (int64_t[4]){0}, sizeof o->reserved) == 0;
+}
+
 /* --- arithmetic ----------------------------------------------------------------- */
 
 int64_t lease_end_ns(int64_t sent_ns, int64_t session_timeout_ms)

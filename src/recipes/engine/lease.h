@@ -74,6 +74,9 @@ void lease_on_state(struct lease *lease, enum conclave_state state);
 /* End of the lease that a heartbeat sent at sent_ns proves. */
 int64_t lease_end_ns(int64_t sent_ns, int64_t session_timeout_ms);
 
+/* Whether a program may give these options. */
+bool lease_options_valid(const struct conclave_lease_options *o);
+
 /* Time between heartbeats: the wanted one, at most a sixth of the session timeout, at least 1 ms. */
 int64_t lease_period_ms(int64_t wanted_ms, int64_t session_timeout_ms);
 

@@ -5,6 +5,9 @@
  *   ALLOCATING --the party settled, all locks held--> ACQUIRED --party changed, lock lost--> RELEASE
  *   ALLOCATING --party changed, lock lost: its locks are closed--> ALLOCATING
  *   ACQUIRED, RELEASE --conclave_partitioner_release: its locks are closed--> ALLOCATING
+ *
+ * In ACQUIRED and RELEASE the program works on the items: the locks stay until it gives them back, or closes the handle. If
+ * the handle ends otherwise, on_release comes first.
  */
 #include "recipes/group/node_handle.h"
 
@@ -21,7 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEM_NAME_MAX = 255, PARTY_GUID_BYTES = 16 };
+enum {
+    ITEM_NAME_MAX = 255,
+    PARTY_GUID_BYTES = 16,
+    FAILED_PAUSE_MS = 250, /* at least, before the locks are tried again */
+};
 
 struct share; /* the locks of one part */
 
@@ -52,6 +59,10 @@ struct conclave_partitioner {
     struct conclave_lease_options lease;
 
     enum conclave_partition_state state;
+    bool told;                /* ACQUIRED, and on_acquired has returned */
+    bool urgent;              /* RELEASE, and on_release named a reason */
+    bool failed;              /* the locks could not be acquired last time */
+    bool cut_off;             /* it ends, and the program did not ask for that */
     struct mirror_view party; /* the dispatcher's: the latest one */
     struct client_timer settling;
     bool settled;        /* it stayed the same for that time */
@@ -85,6 +96,7 @@ static void partition_enter(struct conclave_partitioner *p, enum conclave_partit
     };
     transition_check(next, p->state, state);
     p->state = state;
+    p->told = p->urgent = false;
     client_notify(partitioner_client(p));
 }
 
@@ -106,9 +118,10 @@ static void on_settled(struct conclave_client *client, void *ctx)
 static void settle_again(struct conclave_partitioner *p)
 {
     struct conclave_client *client = partitioner_client(p);
+    int64_t ms = p->failed && p->settle_ms < FAILED_PAUSE_MS ? FAILED_PAUSE_MS : p->settle_ms;
     p->settled = false;
     if (!p->nodes.host.closing.ending) {
-        client_timer_start(client, &p->settling, client_now_ns(client) + p->settle_ms * 1000000);
+        client_timer_start(client, &p->settling, client_now_ns(client) + ms * 1000000);
     }
 }
 
@@ -123,7 +136,8 @@ static void share_free(struct share *share)
     }
 }
 
-/* The work on the items must end: told if it had begun. Lock held, given up around the callback. */
+/* The work on the items must end: told if it had begun, and again if there was no hurry so far. Lock held, given up around
+ * the callback. */
 static void share_is_lost(struct conclave_partitioner *p, int why, int64_t stop_within_ms)
 {
     if (p->state == CONCLAVE_PARTITION_ALLOCATING) {
@@ -131,10 +145,14 @@ static void share_is_lost(struct conclave_partitioner *p, int why, int64_t stop_
         partitioner_post(p);
         return;
     }
-    if (p->state == CONCLAVE_PARTITION_RELEASE || p->nodes.host.closing.ending) {
+    bool known = p->state == CONCLAVE_PARTITION_RELEASE && (why == 0 || p->urgent);
+    if (known || (p->nodes.host.closing.ending && !p->cut_off)) {
         return;
     }
-    partition_enter(p, CONCLAVE_PARTITION_RELEASE);
+    if (p->state == CONCLAVE_PARTITION_ACQUIRED) {
+        partition_enter(p, CONCLAVE_PARTITION_RELEASE);
+    }
+    p->urgent = why != 0;
     if (p->callbacks.on_release != NULL) {
         client_unlock(partitioner_client(p));
         p->callbacks.on_release(p, why, stop_within_ms, p->ctx);
@@ -160,6 +178,7 @@ static void on_item_acquired(struct conclave_lock *lock, int error, struct concl
     if (error != 0 && error_is_fatal(error)) {
         host_end(&p->nodes.host, error);
     } else if (error != 0 && !share->closing) {
+        p->failed = true;
         p->let_go = true; /* the session ended: it begins again */
     }
     partitioner_post(p);
@@ -175,11 +194,23 @@ static void on_item_closed(struct conclave_lock *lock, int why, void *ctx)
     client_lock(partitioner_client(p));
     item->lock = NULL;
     share->open--;
-    if (!share->closing) {
-        p->let_go = true;
+    if (!share->closing && error_is_fatal(why)) {
+        host_end(&p->nodes.host, why);
+    } else if (!share->closing) {
+        share_is_lost(p, why, 0);
     }
     partitioner_post(p);
     client_unlock(partitioner_client(p));
+}
+
+/* All locks, at this moment: one may have been lost since, and on_item_lost is due. */
+static bool share_is_held(const struct share *share)
+{
+    bool held = share->held == share->count && share->open == share->count;
+    for (size_t i = 0; i < share->count && held; i++) {
+        held = conclave_lock_is_held(share->locks[i].lock);
+    }
+    return held;
 }
 
 static void share_close(struct share *share)
@@ -192,7 +223,7 @@ static void share_close(struct share *share)
     }
 }
 
-/* No lock held. CONCLAVE_ENOMEM and the like: those that were opened are closed, and it begins again. */
+/* No lock held. After an error those that were opened are to be closed. */
 static int share_open(struct share *share)
 {
     static const struct conclave_lock_callbacks callbacks = {
@@ -358,10 +389,15 @@ static void acquire(struct conclave_partitioner *p)
     error = error == 0 ? share_open(share) : error;
     client_lock(partitioner_client(p));
     host_told(&p->nodes.host);
-    if (error != 0 && share != NULL) {
+    if (error == 0 || error == CONCLAVE_NO_NODE) {
+        return; /* not in the party yet: another view comes */
+    }
+    p->failed = true;
+    if (error_is_fatal(error)) {
+        host_end(&p->nodes.host, error);
+    } else if (share != NULL) {
         p->let_go = true;
-    } else if (error !=
-               0) { /* no memory, or not in the party yet: another view comes, or else the timer */
+    } else {
         settle_again(p);
     }
 }
@@ -374,12 +410,28 @@ static void tell_acquired(struct conclave_partitioner *p)
         p->callbacks.on_acquired(p, p->share->items, p->share->count, p->ctx);
         client_lock(partitioner_client(p));
     }
+    p->failed = false;
+    p->told = p->state == CONCLAVE_PARTITION_ACQUIRED;
+    client_notify(partitioner_client(p));
+}
+
+static void tell_cut_off(struct conclave_partitioner *p)
+{
+    int why = p->nodes.host.closing.why;
+    if (p->cut_off && p->state != CONCLAVE_PARTITION_ALLOCATING) {
+        share_is_lost(p, why, 0);
+    }
+    p->cut_off = false;
 }
 
 static bool partitioner_run_due(struct host *host)
 {
     struct conclave_partitioner *p = partitioner_of(host);
     struct share *share = p->share;
+    if (p->cut_off) {
+        tell_cut_off(p);
+        return true;
+    }
     if (p->let_go) {
         let_go(p);
         return true;
@@ -402,7 +454,7 @@ static bool partitioner_run_due(struct host *host)
         return true;
     }
     if (p->state == CONCLAVE_PARTITION_ALLOCATING && share != NULL && !share->closing &&
-        share->held == share->count && share->open == share->count) {
+        share_is_held(share)) {
         tell_acquired(p);
         return true;
     }
@@ -416,6 +468,8 @@ static void partitioner_stop(struct host *host)
     struct conclave_partitioner *p = partitioner_of(host);
     client_timer_stop(partitioner_client(p), &p->settling);
     node_handle_stop(host);
+    p->cut_off = host->closing.why != CONCLAVE_ECLOSED ||
+                 state_is_final(client_state(partitioner_client(p)));
     p->let_go = true;
     partitioner_post(p);
 }
@@ -471,7 +525,7 @@ static bool node_name_valid(const char *name)
 static bool partitioner_options_valid(const struct conclave_partitioner_options *o)
 {
     bool valid = option_path_valid(o->path) && o->settle_ms >= 0 &&
-                 (o->items != NULL || o->items_count == 0) &&
+                 (o->items != NULL || o->items_count == 0) && lease_options_valid(&o->lease) &&
                  (o->id == NULL ||
                   (strlen(o->id) < ITEM_NAME_MAX - 2 * PARTY_GUID_BYTES && node_name_valid(o->id)));
     for (size_t i = 0; valid && i < o->items_count; i++) {
@@ -578,7 +632,7 @@ enum conclave_partition_state conclave_partitioner_state(struct conclave_partiti
 
 static bool partitioner_has_acquired(void *ctx)
 {
-    return ((struct conclave_partitioner *)ctx)->state == CONCLAVE_PARTITION_ACQUIRED;
+    return ((struct conclave_partitioner *)ctx)->told;
 }
 
 int conclave_partitioner_wait(struct conclave_partitioner *p, int64_t timeout_ms)

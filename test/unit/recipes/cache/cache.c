@@ -409,8 +409,11 @@ static void a_comparison_reads_each_node_once(void **state)
     struct cache_user u;
     make_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
+    EVENTUALLY(cache_user_get(&u, &u.statuses) == 1);
     fake_zk_count_reset(zk);
-    fake_zk_cut(zk, 0);
+    fake_zk_link(zk, 0, FAKE_REFUSE);
+    EVENTUALLY(cache_user_get(&u, &u.statuses) == 2);
+    fake_zk_link(zk, 0, FAKE_UP);
     EVENTUALLY(cache_user_get(&u, &u.statuses) == 3);
     assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_DATA), 4);
     assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_CHILDREN2), 0);

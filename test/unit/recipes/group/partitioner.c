@@ -18,16 +18,21 @@ struct taker {
     char has[64];         /* its items, "-" for none, "" before on_acquired and after on_release */
     int releases;
     int why;
+    size_t nodes; /* ephemeral ones in the last on_release */
     int closed;
     int closed_why;
     int after_end;
-    bool holds_on; /* it does not release by itself */
+    bool holds_on;      /* it does not release by itself */
+    _Atomic bool delay; /* on_acquired waits until this is false */
 };
 
 static void on_acquired(struct conclave_partitioner *partitioner, const char *const *list,
                         size_t count, void *ctx)
 {
     struct taker *t = ctx;
+    while (t->delay) {
+        sleep_ms(1);
+    }
     (void)pthread_mutex_lock(&t->lock);
     t->after_end += t->closed;
     (void)strcpy(t->has, count == 0 ? "-" : "");
@@ -46,10 +51,12 @@ static void on_release(struct conclave_partitioner *partitioner, int why, int64_
     t->has[0] = '\0';
     t->releases++;
     t->why = why;
+    t->nodes = fake_zk_ephemerals(t->c.zk);
     bool release = !t->holds_on;
     (void)pthread_mutex_unlock(&t->lock);
     if (release) {
-        assert_int_equal(conclave_partitioner_release(partitioner), 0);
+        int error = conclave_partitioner_release(partitioner);
+        assert_true(error == 0 || error == CONCLAVE_ECLOSED);
         assert_int_equal(conclave_partitioner_wait(partitioner, 10), CONCLAVE_EDEADLK);
     }
 }
@@ -90,11 +97,16 @@ static struct conclave_partitioner_options options_of(const char *id)
     return options;
 }
 
-static void taker_connect(struct taker *t, struct fake_zk *zk, int endpoint)
+static void taker_connect_for(struct taker *t, struct fake_zk *zk, int endpoint, int64_t session_ms)
 {
     memset(t, 0, sizeof *t);
     (void)pthread_mutex_init(&t->lock, NULL);
-    candidate_connect(&t->c, zk, endpoint, "taker");
+    candidate_connect_to(&t->c, zk, endpoint, "taker", NULL, session_ms);
+}
+
+static void taker_connect(struct taker *t, struct fake_zk *zk, int endpoint)
+{
+    taker_connect_for(t, zk, endpoint, SESSION_MS);
 }
 
 static void taker_open(struct taker *t, const struct conclave_partitioner_options *options)
@@ -111,6 +123,14 @@ static void taker_join(struct taker *t, struct fake_zk *zk, int endpoint, const 
 {
     struct conclave_partitioner_options options = options_of(id);
     taker_connect(t, zk, endpoint);
+    taker_open(t, &options);
+}
+
+/* In a session that does not end by itself. */
+static void taker_join_for_long(struct taker *t, struct fake_zk *zk, int endpoint, const char *id)
+{
+    struct conclave_partitioner_options options = options_of(id);
+    taker_connect_for(t, zk, endpoint, PATIENCE_MS);
     taker_open(t, &options);
 }
 
@@ -240,6 +260,85 @@ static void E26_lost_session_and_deleted_lock_are_told(void **state)
     taker_finish(&a);
 }
 
+/* The party changed, and the program has time; then the session ends, and it has none. */
+static void E26_a_loss_during_a_release_is_told(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct taker a;
+    struct taker b;
+    taker_join_for_long(&a, zk, 0, "a");
+    EVENTUALLY(has(&a, "abcd"));
+    a.holds_on = true;
+    taker_join_for_long(&b, zk, 1, "b");
+    EVENTUALLY(taker_get(&a, &a.releases) == 1);
+    assert_int_equal(taker_get(&a, &a.why), 0);
+    fake_zk_expire(zk, candidate_session(&a.c));
+    EVENTUALLY(taker_get(&a, &a.releases) == 2);
+    assert_int_equal(taker_get(&a, &a.why), CONCLAVE_SESSION_EXPIRED);
+    EVENTUALLY(has(&b, "abcd") || has(&b, "bd")); /* as long as a's new node is not there yet */
+    assert_int_equal(taker_get(&a, &a.releases), 2); /* once for all locks */
+    a.holds_on = false;
+    assert_int_equal(conclave_partitioner_release(a.partitioner), 0);
+    EVENTUALLY(has(&a, "ac") && has(&b, "bd"));
+    taker_finish(&a);
+    taker_finish(&b);
+}
+
+/* It ends by itself, while the program works on the items: the program is told before the locks are given up. */
+static void E18_an_end_takes_the_items_away_in_order(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct taker a;
+    struct fake_hook h = {.op = WIRE_GET_DATA,
+                          .path = "/party",
+                          .nth = 1,
+                          .action = FAKE_ERROR,
+                          .error = CONCLAVE_NO_AUTH};
+    taker_join_for_long(&a, zk, 0, "a");
+    EVENTUALLY(has(&a, "abcd"));
+    fake_zk_hook(zk, &h);
+    fake_zk_cut(zk, 0);
+    EVENTUALLY(taker_get(&a, &a.closed) == 1);
+    assert_int_equal(a.closed_why, CONCLAVE_NO_AUTH);
+    assert_int_equal(a.releases, 1);
+    assert_int_equal(a.why, CONCLAVE_NO_AUTH);
+    assert_true(a.nodes >= 4);
+    taker_finish(&a);
+    assert_int_equal(fake_zk_ephemerals(zk), 0);
+}
+
+/* Locks that cannot be opened, in no session of this length, are not tried for ever. */
+static void a_grace_that_does_not_fit_ends_it(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct taker a;
+    struct conclave_partitioner_options options = options_of("a");
+    options.settle_ms = 0;
+    options.lease.grace_ms = SESSION_MS;
+    taker_connect(&a, zk, 0);
+    taker_open(&a, &options);
+    EVENTUALLY(taker_get(&a, &a.closed) == 1);
+    assert_int_equal(a.closed_why, CONCLAVE_EINVAL);
+    taker_finish(&a);
+    assert_int_equal(fake_zk_ephemerals(zk), 0);
+}
+
+/* So nobody releases the items before the program was told that it has them. */
+static void a_wait_ends_behind_on_acquired(void **state)
+{
+    struct taker a;
+    taker_connect_for(&a, *state, 0, PATIENCE_MS);
+    a.delay = true;
+    struct conclave_partitioner_options options = options_of("a");
+    taker_open(&a, &options);
+    EVENTUALLY(conclave_partitioner_state(a.partitioner) == CONCLAVE_PARTITION_ACQUIRED);
+    assert_int_equal(conclave_partitioner_wait(a.partitioner, 20), CONCLAVE_ETIMEDOUT);
+    a.delay = false;
+    assert_int_equal(conclave_partitioner_wait(a.partitioner, PATIENCE_MS), 0);
+    assert_true(has(&a, "abcd"));
+    taker_finish(&a);
+}
+
 static void silence_takes_the_items_away(void **state)
 {
     struct fake_zk *zk = *state;
@@ -321,6 +420,8 @@ static void E59_client_closed_under_it(void **state)
     conclave_partitioner_destroy(a.partitioner);
     conclave_recipes_destroy(a.c.recipes);
     assert_int_equal(a.after_end, 0);
+    assert_int_equal(a.releases, 1);
+    assert_int_equal(a.why, CONCLAVE_ECLOSED);
 }
 
 static void E61_a_child_of_fork_may_not_use_it(void **state)
@@ -369,6 +470,9 @@ static void wrong_options_are_refused(void **state)
     options = options_of("a");
     options.settle_ms = -1;
     REFUSED(&options);
+    options = options_of("a");
+    options.lease.grace_ms = -1;
+    REFUSED(&options);
     candidate_finish(&t.c);
 }
 
@@ -380,6 +484,10 @@ int main(void)
         E_TEST(more_members_than_items),
         E_TEST(program_divides),
         E_TEST(E26_lost_session_and_deleted_lock_are_told),
+        E_TEST(E26_a_loss_during_a_release_is_told),
+        E_TEST(E18_an_end_takes_the_items_away_in_order),
+        E_TEST(a_grace_that_does_not_fit_ends_it),
+        E_TEST(a_wait_ends_behind_on_acquired),
         E_TEST(silence_takes_the_items_away),
         E_TEST(E18_no_permission_ends_it),
         E_TEST(E35_close_at_every_request_leaves_nothing),
