@@ -175,17 +175,34 @@ int cache_user_open(struct cache_user *u, struct conclave_recipes *recipes,
     return conclave_cache_open(recipes, options == NULL ? &app : options, &callbacks, u, &u->cache);
 }
 
+int cache_user_connect(struct cache_user *u, const char *servers, int64_t session_ms,
+                       const struct conclave_cache_options *options)
+{
+    struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
+    client.servers = servers;
+    client.session_timeout_ms = session_ms == 0 ? 10L * SESSION_MS : session_ms;
+    cache_user_init(u);
+    int error = conclave_client_open(&client, &u->client);
+    if (error == 0) {
+        error = conclave_recipes_open(u->client, &u->recipes);
+    }
+    return error != 0 ? error : cache_user_open(u, u->recipes, options);
+}
+
+void cache_user_tree(struct fake_zk *zk)
+{
+    fake_zk_create(zk, "/app", "0", 0);
+    fake_zk_create(zk, "/app/b", "1", 0);
+    fake_zk_create(zk, "/app/b/c", "2", 0);
+    fake_zk_create(zk, "/app/a", "3", 0);
+}
+
 void cache_user_start(struct cache_user *u, struct fake_zk *zk, int endpoint,
                       const struct conclave_cache_options *options, bool later)
 {
-    struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
-    client.servers = fake_zk_address(zk, endpoint);
-    client.session_timeout_ms = 10L * SESSION_MS; /* for answers of megabytes */
-    cache_user_init(u);
-    assert_int_equal(conclave_client_open(&client, &u->client), 0);
+    /* a long session, for answers of megabytes */
+    assert_int_equal(cache_user_connect(u, fake_zk_address(zk, endpoint), 0, options), 0);
     assert_int_equal(conclave_client_start(u->client), 0);
-    assert_int_equal(conclave_recipes_open(u->client, &u->recipes), 0);
-    assert_int_equal(cache_user_open(u, u->recipes, options), 0);
     if (!later) {
         assert_int_equal(conclave_cache_wait(u->cache, 0, PATIENCE_MS), 0);
         EVENTUALLY(cache_user_get(u, &u->loads) == 1);

@@ -41,6 +41,13 @@ int cache_user_open(struct cache_user *u, struct conclave_recipes *recipes,
                     const struct conclave_cache_options *options);
 void cache_user_init(struct cache_user *u);
 
+/* The same with a client of its own, not started yet, at these servers; session_ms 0: a long session. 0 or an error. */
+int cache_user_connect(struct cache_user *u, const char *servers, int64_t session_ms,
+                       const struct conclave_cache_options *options);
+
+/* "/app=0 /app/a=3 /app/b=1 /app/b/c=2" on the server. */
+void cache_user_tree(struct fake_zk *zk);
+
 /* A client at the endpoint with a cache that has loaded, unless `later`. */
 void cache_user_start(struct cache_user *u, struct fake_zk *zk, int endpoint,
                       const struct conclave_cache_options *options, bool later);

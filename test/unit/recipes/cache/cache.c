@@ -1,14 +1,6 @@
 /* A cache: loading, events, lookups, links. E160 to E163, E166, E169, E36. */
 #include "support/cache_user.h"
 
-static void make_tree(struct fake_zk *zk)
-{
-    fake_zk_create(zk, "/app", "0", 0);
-    fake_zk_create(zk, "/app/b", "1", 0);
-    fake_zk_create(zk, "/app/b/c", "2", 0);
-    fake_zk_create(zk, "/app/a", "3", 0);
-}
-
 static const char *data_at(struct cache_user *u, const char *path, char *buf)
 {
     const struct conclave_cache_node *node;
@@ -29,7 +21,7 @@ static void E160_the_first_content_is_reported_once_parents_first(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     assert_true(cache_user_log_is(&u, "+/app +/app/b +/app/b/c +/app/a"));
     assert_true(cache_user_agrees(&u, zk, "/app"));
@@ -53,7 +45,7 @@ static void a_cache_of_a_missing_node_is_loaded_and_empty(void **state)
     cache_user_start(&u, zk, 0, NULL, false);
     assert_int_equal(cache_user_status(&u).nodes, 0);
     assert_string_equal(DATA(&u, "/app"), "NO_NODE");
-    make_tree(zk);
+    cache_user_tree(zk);
     EVENTUALLY(cache_user_agrees(&u, zk, "/app"));
     assert_int_equal(cache_user_status(&u).nodes, 4);
     cache_user_finish(&u);
@@ -71,7 +63,7 @@ static void each_change_is_an_event(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     cache_user_log_clear(&u);
     fake_zk_write(zk, "/app/b/c", "x");
@@ -98,7 +90,7 @@ static void E166_a_node_that_was_made_again_is_deleted_and_created(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     cache_user_log_clear(&u);
     fake_zk_link(zk, 0, FAKE_REFUSE);
@@ -132,7 +124,7 @@ static void E160_a_tree_that_was_reported_settles(void **state)
     struct fake_zk *zk = *state;
     for (int cut = 0; cut < 2; cut++) {
         struct cache_user u;
-        make_tree(zk);
+        cache_user_tree(zk);
         cache_user_start(&u, zk, 0, NULL, false);
         EVENTUALLY(cache_user_get(&u, &u.settles) == 1);
         cache_user_log_clear(&u);
@@ -166,7 +158,7 @@ static void E161_lookups_send_nothing(void **state)
     const struct conclave_cache_node *node;
     struct conclave_cache_view *view;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     fake_zk_count_reset(zk);
     assert_string_equal(DATA(&u, "/app/b/c"), "2");
@@ -203,7 +195,7 @@ static void nodes_and_views_outlive_changes_and_the_cache(void **state)
     const struct conclave_cache_node *node;
     struct conclave_cache_view *view;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     assert_int_equal(conclave_cache_get(u.cache, "/app/a", &node), 0);
     assert_int_equal(conclave_cache_subtree(u.cache, "/app", &view), 0);
@@ -253,7 +245,7 @@ static void E161_lookups_of_many_threads_never_go_back(void **state)
     pthread_t threads[READERS];
     struct reader readers[READERS];
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     for (int i = 0; i < READERS; i++) {
         readers[i] = (struct reader){.u = &u};
@@ -299,7 +291,7 @@ static void E36_callbacks_may_use_the_cache_and_may_not_wait(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     u.inside = inside;
     fake_zk_write(zk, "/app/a", "9");
@@ -313,7 +305,7 @@ static void E163_without_a_link_it_is_stale_and_keeps_its_content(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     EVENTUALLY(cache_user_get(&u, &u.statuses) == 1);
     fake_zk_link(zk, 0, FAKE_REFUSE);
@@ -336,7 +328,7 @@ static void E163_fresh_only_after_every_node_was_compared(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     EVENTUALLY(cache_user_get(&u, &u.statuses) == 1);
     fake_zk_hold(zk, 0, WIRE_GET_DATA);
@@ -355,7 +347,7 @@ static void before_the_load_nothing_is_known(void **state)
     struct fake_zk *zk = *state;
     struct conclave_cache_view *view;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     fake_zk_hold(zk, 0, WIRE_GET_CHILDREN2);
     cache_user_start(&u, zk, 0, NULL, true);
     EVENTUALLY(strcmp(DATA(&u, "/app"), "0") == 0);
@@ -374,7 +366,7 @@ static void E162_another_session_compares_everything(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     fake_zk_link(zk, 0, FAKE_REFUSE);
     fake_zk_expire(zk, 0);
@@ -391,7 +383,7 @@ static void a_server_without_persistent_watches(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     fake_zk_old(zk, 0, true);
     cache_user_start(&u, zk, 0, NULL, false);
     fake_zk_write(zk, "/app/b/c", "8");
@@ -407,7 +399,7 @@ static void a_comparison_reads_each_node_once(void **state)
 {
     struct fake_zk *zk = *state;
     struct cache_user u;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 0, NULL, false);
     EVENTUALLY(cache_user_get(&u, &u.statuses) == 1);
     fake_zk_count_reset(zk);
@@ -427,7 +419,7 @@ static void E169_a_wait_for_a_write_sees_the_write(void **state)
     struct conclave_client *writer;
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_reply *reply;
-    make_tree(zk);
+    cache_user_tree(zk);
     cache_user_start(&u, zk, 1, NULL, false);
     options.servers = fake_zk_address(zk, 0);
     assert_int_equal(conclave_client_open(&options, &writer), 0);

@@ -83,7 +83,6 @@ static void disturb(struct fake_zk *zk)
 static void play(unsigned seed)
 {
     struct fake_zk *zk = fake_zk_start();
-    struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct cache_user u;
     char servers[256];
     assert_non_null(zk);
@@ -91,13 +90,8 @@ static void play(unsigned seed)
     (void)snprintf(servers, sizeof servers, "%s,%s,%s", fake_zk_address(zk, 0),
                    fake_zk_address(zk, 1), fake_zk_address(zk, 2));
     fake_zk_create(zk, "/app", "first", 0);
-    client.servers = servers;
-    client.session_timeout_ms = SESSION_MS;
-    cache_user_init(&u);
-    assert_int_equal(conclave_client_open(&client, &u.client), 0);
+    assert_int_equal(cache_user_connect(&u, servers, SESSION_MS, NULL), 0);
     assert_int_equal(conclave_client_start(u.client), 0);
-    assert_int_equal(conclave_recipes_open(u.client, &u.recipes), 0);
-    assert_int_equal(cache_user_open(&u, u.recipes, NULL), 0);
     for (int step = 0; step < STEPS; step++) {
         change(zk, step);
         if (below(8) == 0) {

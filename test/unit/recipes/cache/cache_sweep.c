@@ -33,21 +33,15 @@ static const char *follow(struct cache_user *u, struct fake_zk *zk)
 
 static const char *play(struct sweep_case *s)
 {
-    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct cache_user *u = calloc(1, sizeof *u);
-    fake_zk_create(s->zk, "/app", "0", 0);
-    fake_zk_create(s->zk, "/app/b", "1", 0);
-    fake_zk_create(s->zk, "/app/b/c", "2", 0);
-    fake_zk_create(s->zk, "/app/a", "3", 0);
+    cache_user_tree(s->zk);
     fake_zk_old(s->zk, 0, s->scene == 1);
-    options.servers = fake_zk_address(s->zk, 0);
-    options.session_timeout_ms = SESSION_MS;
-    cache_user_init(u);
-    if (conclave_client_open(&options, &s->client) != 0 || conclave_client_start(s->client) != 0 ||
-        conclave_recipes_open(s->client, &s->recipes) != 0 ||
-        cache_user_open(u, s->recipes, NULL) != 0) {
+    if (cache_user_connect(u, fake_zk_address(s->zk, 0), SESSION_MS, NULL) != 0 ||
+        conclave_client_start(u->client) != 0) {
         return "could not start";
     }
+    s->client = u->client;
+    s->recipes = u->recipes;
     const char *wrong = follow(u, s->zk);
     if (conclave_cache_close_wait(u->cache, DEADLINE_MS) != 0) {
         return "did not close";
@@ -94,16 +88,9 @@ static void E35_closed_at_every_request(void **state)
                                  .action = FAKE_CALL,
                                  .fn = close_it,
                                  .ctx = &u};
-        struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
         assert_non_null(zk);
-        fake_zk_create(zk, "/app", "0", 0);
-        fake_zk_create(zk, "/app/b", "1", 0);
-        fake_zk_create(zk, "/app/b/c", "2", 0);
-        options.servers = fake_zk_address(zk, 0);
-        cache_user_init(&u);
-        assert_int_equal(conclave_client_open(&options, &u.client), 0);
-        assert_int_equal(conclave_recipes_open(u.client, &u.recipes), 0);
-        assert_int_equal(cache_user_open(&u, u.recipes, NULL), 0);
+        cache_user_tree(zk);
+        assert_int_equal(cache_user_connect(&u, fake_zk_address(zk, 0), 0, NULL), 0);
         fake_zk_hook(zk, &when);
         assert_int_equal(conclave_client_start(u.client), 0);
         int error = conclave_cache_wait(u.cache, 0, PATIENCE_MS);
