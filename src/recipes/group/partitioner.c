@@ -64,6 +64,7 @@ struct conclave_partitioner {
     bool failed;              /* the locks could not be acquired last time */
     bool cut_off;             /* it ends, and the program did not ask for that */
     struct mirror_view party; /* the dispatcher's: the latest one */
+    bool stale;               /* it may have changed since */
     struct client_timer settling;
     bool settled;        /* it stayed the same for that time */
     bool let_go;         /* the locks are to be closed */
@@ -203,16 +204,6 @@ static void on_item_closed(struct conclave_lock *lock, int why, void *ctx)
     client_unlock(partitioner_client(p));
 }
 
-/* All locks, at this moment: one may have been lost since, and on_item_lost is due. */
-static bool share_is_held(const struct share *share)
-{
-    bool held = share->held == share->count && share->open == share->count;
-    for (size_t i = 0; i < share->count && held; i++) {
-        held = conclave_lock_is_held(share->locks[i].lock);
-    }
-    return held;
-}
-
 static void share_close(struct share *share)
 {
     share->closing = true;
@@ -342,6 +333,7 @@ static bool same_party(const struct mirror_view *a, const struct mirror_view *b)
     return same;
 }
 
+/* A party that nobody can see now does not count as settled: a lost session's node is in it. */
 static bool look_at_party(struct conclave_partitioner *p)
 {
     struct mirror_view view;
@@ -350,6 +342,7 @@ static bool look_at_party(struct conclave_partitioner *p)
         return false;
     }
     bool same = stale || same_party(&p->party, &view);
+    p->stale = stale;
     if (stale) {
         mirror_view_clear(&view);
         return true; /* the locks know how long they hold */
@@ -449,12 +442,12 @@ static bool partitioner_run_due(struct host *host)
     if (look_at_party(p)) {
         return true;
     }
-    if (p->state == CONCLAVE_PARTITION_ALLOCATING && share == NULL && p->settled) {
+    if (p->state == CONCLAVE_PARTITION_ALLOCATING && share == NULL && p->settled && !p->stale) {
         acquire(p);
         return true;
     }
     if (p->state == CONCLAVE_PARTITION_ALLOCATING && share != NULL && !share->closing &&
-        share_is_held(share)) {
+        share->held == share->count && share->open == share->count) {
         tell_acquired(p);
         return true;
     }

@@ -166,7 +166,8 @@ static void on_log(struct conclave_client *client, const struct conclave_log_lin
     }
     const char *level = conclave_log_level_name(line->level);
     size_t more = strlen(level) + strlen(line->text) + 2;
-    log->text = realloc(log->text, log->len + more + 1); /* of any length: a loaded machine takes its time */
+    log->text = realloc(log->text,
+                        log->len + more + 1); /* of any length: a loaded machine takes its time */
     assert_non_null(log->text);
     log->len += (size_t)snprintf(log->text + log->len, more + 1, "%s %s\n", level, line->text);
     log->lines++;
