@@ -48,7 +48,7 @@ static void send_message(void *ctx, uint64_t to, struct buf *message_take)
 static void idle_cb(uv_idle_t *handle);
 static void timer_cb(uv_timer_t *handle);
 
-static void arm(struct replication_loop *l)
+static void arm_deadline(struct replication_loop *l)
 {
     int64_t at = replication_deadline(l->core);
     int64_t delay = at == INT64_MAX ? at : at - clock_monotonic_ms(l->clock);
@@ -87,7 +87,7 @@ void replication_loop_turn(struct replication_loop *l)
 {
     if (l->core != NULL) {
         replication_turn(l->core);
-        arm(l); /* last, because the turn may change the deadline */
+        arm_deadline(l); /* last, because the turn may change the deadline */
     }
 }
 

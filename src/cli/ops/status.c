@@ -100,7 +100,7 @@ static const char *state_of(const struct status_picture *p, const struct row *ro
                                                      : "down, and its client address is not known";
 }
 
-static void tell_wrong(struct status_picture *p, const struct row *row, const char *text)
+static void tell_row_wrong(struct status_picture *p, const struct row *row, const char *text)
 {
     if (row->member != NULL) {
         buf_printf(&p->wrong, "%s %" PRIu64 ": %s\n", row->member->voter ? "voter" : "observer",
@@ -124,10 +124,10 @@ static void judge(struct status_picture *p)
         p->voters_serving += voter && serves;
         if (!serves && !is_hidden(row)) {
             wrong++;
-            tell_wrong(p, row, state_of(p, row));
+            tell_row_wrong(p, row, state_of(p, row));
         } else if (serves && row->server->warning[0] != '\0') {
             wrong++;
-            tell_wrong(p, row, row->server->warning);
+            tell_row_wrong(p, row, row->server->warning);
         }
     }
     p->verdict = !answered         ? VERDICT_UNREACHABLE

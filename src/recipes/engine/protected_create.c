@@ -27,7 +27,7 @@ void ensure_path_finish(struct ensure_path *ensure)
     ensure->path = NULL;
 }
 
-static void on_ensured(struct step *step, const struct conclave_reply *reply);
+static void on_ensure_step(struct step *step, const struct conclave_reply *reply);
 
 static void ensure_submit(struct ensure_path *ensure)
 {
@@ -37,7 +37,7 @@ static void ensure_submit(struct ensure_path *ensure)
         ensure->path, "", 0, ensure->persistent ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
     op.acl = ensure->acl;
     op.acl_count = ensure->acl_count;
-    step_submit(&ensure->step, &op, on_ensured);
+    step_submit(&ensure->step, &op, on_ensure_step);
     ensure->path[ensure->len] = cut;
 }
 
@@ -50,7 +50,7 @@ static void ensure_end(struct ensure_path *ensure, int error)
 
 /* From the node up to the first parent that exists, then down again: existing nodes are not
  * touched, so no right on them is needed. */
-static void on_ensured(struct step *step, const struct conclave_reply *reply)
+static void on_ensure_step(struct step *step, const struct conclave_reply *reply)
 {
     struct ensure_path *ensure = CONTAINER_OF(step, struct ensure_path, step);
     switch (reply->error) {

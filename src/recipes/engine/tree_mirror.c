@@ -378,7 +378,7 @@ static void watch_branch(struct mirror *m)
 
 /* --- the machine ------------------------------------------------------------------ */
 
-static void tell(struct mirror *m)
+static void tell_owner(struct mirror *m)
 {
     client_timer_stop(machine_client(&m->machine), &m->telling);
     m->changed = false;
@@ -421,7 +421,7 @@ static void on_telling(struct conclave_client *client, void *ctx)
 {
     struct mirror *m = ctx;
     if (m->active && has_news(m)) {
-        tell(m);
+        tell_owner(m);
     }
 }
 
@@ -437,10 +437,10 @@ static void look_round(struct mirror *m)
     }
     if (now_fresh) {
         set_fresh(m, true);
-        tell(m);
+        tell_owner(m);
     } else if (has_news(m)) {
         if (quiet && m->debounce_ms == 0) {
-            tell(m);
+            tell_owner(m);
         } else {
             tell_by(m, m->debounce_ms > 0 ? m->debounce_ms : LATENCY_MS);
         }
@@ -498,7 +498,7 @@ void mirror_on_state(struct mirror *m, enum conclave_state state)
         m->resuming = m->watching && state == CONCLAVE_STATE_SUSPENDED;
         if (m->fresh) {
             set_fresh(m, false);
-            tell(m);
+            tell_owner(m);
         }
     }
     machine_run(&m->machine);
