@@ -155,11 +155,19 @@ static double *times;
 static size_t reported; /* in `times` */
 static long left;       /* caches that have not reported the change */
 static long unloaded;
+static int64_t
+    change_zxid; /* of the change that is being measured, once it was reported; 0: not yet */
+static int64_t last_zxid; /* of the change before it */
 
+/* Each cache reports each change once, and not the one before it. */
 static void on_event(struct conclave_cache *cache, const struct conclave_cache_event *event,
                      void *ctx)
 {
     if (event->change == CONCLAVE_CACHE_CHANGED) {
+        int64_t zxid = event->after->stat->mzxid;
+        bool right = left > 0 && zxid > last_zxid && (change_zxid == 0 || zxid == change_zxid);
+        must("count", right ? 0 : CONCLAVE_EPROTO);
+        change_zxid = zxid;
         times[reported++] = now() - sent_ms;
         left--;
     }
@@ -230,6 +238,8 @@ static void reach(long caches, long client_count, long changes)
         must("set", conclave_submit(writer, &set, NULL, NULL));
         turn(poll, clients, client_count, &left);
         last[i] = times[reported - 1];
+        last_zxid = change_zxid;
+        change_zxid = 0;
     }
     qsort(times, reported, sizeof *times, by_size);
     qsort(last, (size_t)changes, sizeof *last, by_size);
