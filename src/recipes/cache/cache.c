@@ -280,10 +280,10 @@ int conclave_cache_open(struct conclave_recipes *rt, const struct conclave_cache
     c->callbacks = calls;
     c->ctx = ctx;
     client_timer_init(&c->again, cache_on_again, c);
-    c->stale_since_ns = client_now_ns(rt->client);
     int error = host_open(&c->host, rt, &cache_class, cache_copy_options(c, &own));
     if (error == 0) {
         *ret = c; /* before a callback can run */
+        c->stale_since_ns = client_now_ns(rt->client);
         mirror_start(&c->mirror);
         client_unlock(rt->client);
     }

@@ -2,6 +2,9 @@
  * E167, E168. */
 #include "support/cache_user.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 static void make_tree(struct fake_zk *zk)
 {
     fake_zk_create(zk, "/app", "0", 0);
@@ -250,6 +253,24 @@ static void options_that_are_refused(void **state)
     cache_user_finish(&u);
 }
 
+/* It says so and aborts, as the other handles do. */
+static void without_a_runtime_it_aborts(void **state)
+{
+    struct conclave_cache_options options = cache_user_options("/app");
+    struct conclave_cache *cache;
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)signal(SIGSEGV, SIG_DFL);
+        int error = conclave_cache_open(NULL, &options, NULL, NULL, &cache);
+        _exit(error);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 static void the_whole_tree_below_the_root(void **state)
 {
     struct fake_zk *zk = *state;
@@ -279,6 +300,7 @@ int main(void)
         E_TEST(E168_an_unreadable_node_is_absent_and_counted),
         E_TEST(E168_an_unreadable_root_stops_it),
         E_TEST(options_that_are_refused),
+        E_TEST(without_a_runtime_it_aborts),
         E_TEST(the_whole_tree_below_the_root),
     };
     return RUN_TESTS(tests);
