@@ -225,7 +225,7 @@ class Writer(Process):
     """redis_actor: writes through the client library, and notes what was acknowledged."""
 
     def __init__(self, cluster, tag, wait=False, interval_ms=2.0, layout="znode", holder=None, servers=None):
-        self.tag = tag
+        self.cluster, self.tag = cluster, tag
         super().__init__([ACTOR, layout, servers or cluster.servers, cluster.root, tag, "wait" if wait else "nowait",
                           str(int(interval_ms * 1000))], holder=holder)
 
@@ -236,7 +236,8 @@ class Writer(Process):
     def wait_acks(self, more=20, seconds=WAIT_S, by=None):
         """Waits until this number of further writes is acknowledged (by this address)."""
         before = len(self.acks())
-        eventually(lambda: f"{self.tag} does not write{f' to {by}' if by else ''}\n{self.tail(1500)}",
+        eventually(lambda: f"{self.tag} does not write{f' to {by}' if by else ''}\n{self.tail(1500)}\n"
+                   f"{self.cluster.told()}",
                    lambda: len([a for a in self.acks()[before:] if by is None or a[3] == by]) >= more, seconds)
 
 
