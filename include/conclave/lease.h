@@ -115,6 +115,29 @@ enum conclave_lease_end {
 CONCLAVE_API int conclave_lease_close(struct conclave_lease *lease, enum conclave_lease_end how,
                                       int64_t timeout_ms) CONCLAVE_MUST_USE;
 
+/* --- a list of leases -------------------------------------------------------------------- */
+
+/* A lease of a list. */
+struct conclave_lease_entry {
+    int64_t session_id; /* the id begins with it, in hexadecimal digits; it is no secret */
+    int64_t ttl_ms;     /* time to live, as granted */
+    int64_t since_ms;   /* when it was entered, by the servers' clock: milliseconds since 1970 */
+    const char *name;   /* as it was given */
+};
+
+/* Enters a lease into a list, so that others see that it lives: a node of the lease below folder, which is made as a
+ * container. name: at most 256 bytes on one line, or "". Once more: changes the name. The list does not show the secret
+ * id. 0, or as conclave_lease_acquire. */
+CONCLAVE_API int conclave_lease_enlist(struct conclave_lease *lease, const char *folder,
+                                       const char *name, int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* The leases in a list that live, by session id; none if there is no folder. client: any. 0, CONCLAVE_EINVAL,
+ * CONCLAVE_ENOMEM, CONCLAVE_ETIMEDOUT, CONCLAVE_NO_AUTH, ... Free with conclave_lease_entries_free. */
+CONCLAVE_API int conclave_lease_list(struct conclave_client *client, const char *folder,
+                                     int64_t timeout_ms, struct conclave_lease_entry ***ret,
+                                     size_t *ret_count) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_lease_entries_free(struct conclave_lease_entry **list, size_t count);
+
 /* --- a value with a holder (Consul's key with a session) ------------------------------- */
 
 /* What happens to the value when its holder's lease ends. */

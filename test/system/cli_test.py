@@ -246,6 +246,7 @@ def test_unreachable():
 CLIENT_CALLS = """
 status | sessions | members list | elect --list /e | lock --list /l | semaphore --list /s | switch /x --list
 queue list /q --connect-timeout 300ms | barrier set /b --connect-timeout 300ms | group list /g | config get /c
+lease list | lease grant 5s
 redis-failover status | ls / | get / | set /none x | create /none/x | rm /none | stat / | tree / | count /
 watch /none --count 1 | acl get / | quota get / | fence list | sync / | whoami | shell
 """
@@ -767,13 +768,15 @@ def test_child_gains_no_privileges():
         ok("queue", "put", "/privileges-queue", "x")
         assert ok("queue", "take", "/privileges-queue", *extra, "--", *words).split()[-1] == value
         assert ok("barrier", "enter", "/privileges-barrier", "-n", "1", *extra, "--", *words).split()[-1] == value
+        assert ok("lease", "run", "5s", *extra, "--", *words).split()[-1] == value
 
 
 def test_setuid_file_is_refused():
     with tempfile.TemporaryDirectory() as folder:
         python = setuid_python(folder, 65534)
         for words in (("elect", "/setuid"), ("lock", "/setuid"), ("semaphore", "/setuid", "-n", "1"),
-                      ("switch", "/setuid"), ("queue", "take", "/setuid"), ("barrier", "enter", "/setuid", "-n", "1")):
+                      ("switch", "/setuid"), ("queue", "take", "/setuid"), ("barrier", "enter", "/setuid", "-n", "1"),
+                      ("lease", "run", "5s")):
             refused(126, "setuid or setgid file.*--allow-setuid", *words, "--", python, "-c", "")
         env = dict(os.environ, CONCLAVE_SERVER=server.host, PATH=folder + ":" + os.environ["PATH"])
         found = subprocess.run([program(), "elect", "/setuid", "--", "python", "-c", ""], env=env, capture_output=True,

@@ -35,6 +35,7 @@ int command_switch(int argc, char **argv);
 int command_queue(int argc, char **argv);
 int command_barrier(int argc, char **argv);
 int command_group(int argc, char **argv);
+int command_lease(int argc, char **argv);
 int command_config(int argc, char **argv);
 int command_redis_failover(int argc, char **argv);
 int command_ls(int argc, char **argv);

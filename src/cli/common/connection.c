@@ -194,8 +194,9 @@ static int servers_use(const char *command, const struct common_options *options
     return code;
 }
 
-int connection_create(const char *command, const struct common_options *options,
-                      struct conclave_client_options *client_options, struct conclave_client **ret)
+int connection_call(const char *command, const struct common_options *options,
+                    struct conclave_client_options *client_options, connection_fn fn, void *ctx,
+                    int *ret_error)
 {
     struct connection_security security;
     struct acl_entries acl;
@@ -210,7 +211,7 @@ int connection_create(const char *command, const struct common_options *options,
     connection_security_fill(&security, command, options, client_options);
     client_options->servers = options->server;
     client_options->session_timeout_ms = options->session_ms;
-    int error = conclave_client_open(client_options, ret);
+    int error = fn(client_options, ctx);
     client_options->tls = NULL; /* read by now, and gone with this call */
     client_options->sasl = NULL;
     client_options->acl = NULL;
@@ -220,8 +221,25 @@ int connection_create(const char *command, const struct common_options *options,
                 security.why);
         return CLI_EXIT_USAGE;
     }
-    if (error != 0) {
-        return fail(command, NULL, error);
+    *ret_error = error;
+    return 0;
+}
+
+static int client_open(const struct conclave_client_options *client_options, void *ctx)
+{
+    return conclave_client_open(client_options, ctx);
+}
+
+int connection_create(const char *command, const struct common_options *options,
+                      struct conclave_client_options *client_options, struct conclave_client **ret)
+{
+    int error = 0;
+    int code = connection_call(command, options, client_options, client_open, ret, &error);
+    if (code == 0 && error != 0) {
+        code = fail(command, NULL, error);
+    }
+    if (code != 0) {
+        return code;
     }
     code = credentials_add(command, options, *ret);
     if (code != 0) {

@@ -24,6 +24,13 @@ int connection_acl(const char *command, const struct common_options *options,
 int connection_servers(const char *command, const struct common_options *options,
                        struct conclave_server_list **ret);
 
+/* Calls fn with options made from the common options and the environment; the rest of client_options is the caller's. 0 and
+ * the error of fn, or the exit code of a printed error: of the options, of TLS or of SASL. */
+typedef int (*connection_fn)(const struct conclave_client_options *options, void *ctx);
+int connection_call(const char *command, const struct common_options *options,
+                    struct conclave_client_options *client_options, connection_fn fn, void *ctx,
+                    int *ret_error);
+
 /* A client made from the common options and the environment; the rest of client_options is the
  * caller's. 0, or the exit code of a printed error. */
 int connection_create(const char *command, const struct common_options *options,

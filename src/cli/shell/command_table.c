@@ -23,6 +23,7 @@ static const struct command_row COMMANDS[] = {
     {"queue", "Put items into a queue, take them, look at them.", command_queue, NULL, false},
     {"barrier", "Wait for others, begin and end together.", command_barrier, NULL, false},
     {"group", "Be a member of a group, list it, watch it.", command_group, NULL, false},
+    {"lease", "Nodes that go together when nobody renews their lease.", command_lease, NULL, false},
     {"config", "Read, write, watch and roll out configuration.", command_config, NULL, false},
     {"redis-failover", "Keep one of a set of Redis servers master.", command_redis_failover,
      "Fail-over", false},

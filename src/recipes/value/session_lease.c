@@ -107,6 +107,7 @@ static int lease_hand_out(struct conclave_lease *lease, struct conclave_lease **
 {
     client_lock(lease->client);
     int error = lease->ended;
+    assert(!lease->open && lease->granted.id != 0);
     if (error == 0) {
         lease->open = true;
         *ret = lease; /* before a callback can run */

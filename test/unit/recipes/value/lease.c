@@ -314,6 +314,78 @@ static void info_of_other_lengths(void **state)
     leave(lease, CONCLAVE_LEASE_END_NOW);
 }
 
+static size_t listed(struct conclave_lease *lease, const char *folder, char *names)
+{
+    struct conclave_lease_entry **list;
+    size_t count = 99;
+    names[0] = '\0';
+    assert_int_equal(
+        conclave_lease_list(conclave_lease_client(lease), folder, PATIENCE_MS, &list, &count), 0);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(list[i]->ttl_ms, 60000);
+        assert_true(i == 0 || (uint64_t)list[i]->session_id > (uint64_t)list[i - 1]->session_id);
+        (void)strcat(strcat(names, list[i]->name), ";");
+    }
+    conclave_lease_entries_free(list, count);
+    return count;
+}
+
+static void list_shows_the_leases_that_live(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_lease *one = grant(zk, 0, 60000, NULL);
+    struct conclave_lease *two = grant(zk, 1, 60000, NULL);
+    struct conclave_lease_entry **list;
+    size_t count;
+    char names[600];
+    char longest[258];
+    assert_int_equal(listed(one, "/app/leases", names), 0); /* no folder */
+    memset(longest, 'n', sizeof longest);
+    longest[257] = '\0';
+    assert_int_equal(conclave_lease_enlist(one, "/app/leases", longest, PATIENCE_MS),
+                     CONCLAVE_EINVAL);
+    assert_int_equal(conclave_lease_enlist(one, "/app/leases", "a\nb", PATIENCE_MS),
+                     CONCLAVE_EINVAL);
+    assert_int_equal(conclave_lease_enlist(one, "leases", "a", PATIENCE_MS), CONCLAVE_EINVAL);
+    assert_int_equal(
+        conclave_lease_list(conclave_lease_client(one), "/", PATIENCE_MS, &list, &count),
+        CONCLAVE_EINVAL);
+    longest[256] = '\0';
+    assert_int_equal(conclave_lease_enlist(one, "/app/leases", longest, PATIENCE_MS), 0);
+    assert_int_equal(conclave_lease_enlist(two, "/app/leases", "", PATIENCE_MS), 0);
+    assert_int_equal(listed(two, "/app/leases", names), 2);
+    assert_int_equal(strlen(names), 256 + 2);
+    assert_int_equal(conclave_lease_enlist(one, "/app/leases", "one", PATIENCE_MS), 0);
+    assert_int_equal(conclave_lease_enlist(two, "/app/leases", "two", PATIENCE_MS), 0);
+    fake_zk_create(zk, "/app/leases/0000000000000099", "1000 another's", 0x98); /* no lease's */
+    fake_zk_create(zk, "/app/leases/0000000000000097", "words", 0x97);
+    fake_zk_create(zk, "/app/leases/other", "1000 x", 0x97);
+    assert_int_equal(listed(two, "/app/leases", names), 2);
+    assert_non_null(strstr(names, "one;"));
+    assert_non_null(strstr(names, "two;"));
+    leave(one, CONCLAVE_LEASE_END_NOW);
+    assert_int_equal(listed(two, "/app/leases", names), 1);
+    assert_string_equal(names, "two;");
+    leave(two, CONCLAVE_LEASE_END_NOW);
+}
+
+static void E64_lost_answers_of_enlisting_and_listing(void **state)
+{
+    struct fake_zk *zk = *state;
+    static const enum fake_action actions[] = {FAKE_CUT_BEFORE, FAKE_DROP_REPLY};
+    char names[600];
+    for (int step = 1; step <= 9; step++) {
+        for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+            struct conclave_lease *lease = grant(zk, 0, 60000, NULL);
+            hook(zk, 0, FAKE_ANY_OP, NULL, step, actions[i]);
+            assert_int_equal(conclave_lease_enlist(lease, "/leases", "one", PATIENCE_MS), 0);
+            assert_int_equal(listed(lease, "/leases", names), 1);
+            fake_zk_hooks_clear(zk);
+            leave(lease, CONCLAVE_LEASE_END_NOW);
+        }
+    }
+}
+
 static void wrong_ids_and_options_are_refused(void **state)
 {
     struct fake_zk *zk = *state;
@@ -528,6 +600,8 @@ int main(void)
         E_TEST(E61_child_of_a_fork_does_not_end_it),
         E_TEST(E34_a_lease_that_ends_while_it_is_opened_is_told),
         E_TEST(info_of_other_lengths),
+        E_TEST(list_shows_the_leases_that_live),
+        E_TEST(E64_lost_answers_of_enlisting_and_listing),
         E_TEST(wrong_ids_and_options_are_refused),
         E_TEST(attached_node_keeps_data_and_acl),
         E_TEST(node_that_cannot_be_attached_stays_as_it_is),
