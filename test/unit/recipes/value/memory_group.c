@@ -400,6 +400,8 @@ static int ttl_scene(struct starving *s)
 static void lease_use(struct starving *s, struct conclave_lease *lease)
 {
     struct conclave_lease_info info = CONCLAVE_LEASE_INFO_INIT;
+    struct conclave_lease_entry **list = NULL;
+    size_t count = 0;
     int error;
     TWICE(error, conclave_lease_acquire(lease, "/app/value", "1", 1, CONCLAVE_LEASE_RELEASE,
                                         PATIENCE_MS, NULL));
@@ -408,6 +410,15 @@ static void lease_use(struct starving *s, struct conclave_lease *lease)
     settled(s, error, "attach");
     TWICE(error, conclave_lease_time_to_live(lease, PATIENCE_MS, &info));
     settled(s, error, "ask");
+    TWICE(error, conclave_lease_enlist(lease, "/app/leases", "x", PATIENCE_MS));
+    settled(s, error, "enlist");
+    TWICE(error, conclave_lease_list(conclave_lease_client(lease), "/app/leases", PATIENCE_MS,
+                                     &list, &count));
+    settled(s, error, "list");
+    if (error == 0) {
+        CHECK(s, count == 1, "another list");
+        conclave_lease_entries_free(list, count);
+    }
     error = conclave_lease_release(lease, "/app/value", CONCLAVE_LEASE_RELEASE, PATIENCE_MS);
     if (error == CONCLAVE_ENOMEM) { /* it may be released, without memory for the answer */
         error = conclave_lease_release(lease, "/app/value", CONCLAVE_LEASE_RELEASE, PATIENCE_MS);
