@@ -148,8 +148,8 @@ static struct client *port_slowest_peer(const struct client_port *p)
 static const char *port_begin_securing(struct client_port *p, struct client *cl)
 {
     const struct client_limits *l = &p->service->limits;
-    char address[ADDRESS_NAME_MAX];
-    client_address_name(stream_peer(cl->stream)->host, address);
+    char address[NET_NETWORK_MAX];
+    net_network_name(stream_peer(cl->stream)->host, address);
     if (!rates_take(&p->handshakes, address, l->address_handshakes_max, l->address_handshakes_max,
                     clock_monotonic_ns(p->service->clock))) {
         return "too many TLS handshakes from this address: maxTlsHandshakesPerSecondPerAddress";

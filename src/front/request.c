@@ -5,6 +5,7 @@
 #include "front/request_watch.h"
 #include "front/server_line.h"
 #include "front/service.h"
+#include "net/address.h"
 #include "tree/acl_rules.h"
 
 /* As in FinalRequestProcessor, the reply to a ping has a fixed xid, whatever the request had. */
@@ -233,8 +234,8 @@ static void request_tell_failure(struct connection *c, const char *scheme, int e
 /* Whether the address may fail once more; `count`: it did. */
 static bool request_may_fail(const struct connection *c, bool count)
 {
-    char address[ADDRESS_NAME_MAX];
-    client_address_name(c->host, address);
+    char address[NET_NETWORK_MAX];
+    net_network_name(c->host, address);
     struct rates *failures = &c->service->auth_failures;
     int64_t now_ns = c->service->now_ns;
     return count ? rates_take(failures, address, FAILURES_PER_SECOND, FAILURES_BURST, now_ns)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { NETWORK_BYTES = 8 }; /* of an IPv6 address: the smallest network that a site gets */
+
 int net_address_parse(const char *text, struct net_address *ret)
 {
     const char *host = text;
@@ -82,4 +84,27 @@ int net_address_resolve(const struct net_address *a, struct sockaddr_storage *re
     memcpy(ret, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
     return 0;
+}
+
+/* A link-local address ends in the name of its interface, which does not belong to the network. */
+void net_network_name(const char *host, char out[NET_NETWORK_MAX])
+{
+    char bare[INET6_ADDRSTRLEN] = "";
+    struct in6_addr in6;
+    size_t len = strcspn(host, "%");
+    size_t all = strlen(host);
+    if (all < NET_NETWORK_MAX && memchr(host, ':', all) == NULL) {
+        memcpy(out, host, all + 1); /* IPv4 */
+        return;
+    }
+    if (len < sizeof bare) {
+        memcpy(bare, host, len);
+    }
+    if (inet_pton(AF_INET6, bare, &in6) == 1) {
+        memset(&in6.s6_addr[NETWORK_BYTES], 0, sizeof in6.s6_addr - NETWORK_BYTES);
+        inet_ntop(AF_INET6, &in6, bare, sizeof bare);
+        snprintf(out, NET_NETWORK_MAX, "%s/%d", bare, NETWORK_BYTES * 8);
+    } else {
+        snprintf(out, NET_NETWORK_MAX, "%s", host);
+    }
 }

@@ -14,6 +14,7 @@
 enum {
     NET_HOST_MAX = 256, /* longest host name, with NUL */
     NET_TEXT_MAX = 264, /* [host]:port, with NUL */
+    NET_NETWORK_MAX = 64,
 };
 
 struct net_address {
@@ -34,5 +35,9 @@ void net_address_of(const struct sockaddr *sa, struct net_address *ret);
  * name look-up. */
 int net_address_resolve(const struct net_address *a,
                         struct sockaddr_storage *ret) CONCLAVE_MUST_USE;
+
+/* The part of a numeric host that one site has, by which limits count, because a site can use all of its addresses: the
+ * host itself, or for IPv6 its network of 64 bits. */
+void net_network_name(const char *host, char out[NET_NETWORK_MAX]);
 
 #endif

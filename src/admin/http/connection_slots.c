@@ -6,7 +6,7 @@ void slot_take(struct slot *p, struct list *slots, const char *host, uint64_t no
 {
     p->since_ms = now_ms;
     p->state = SLOT_OPENING;
-    client_address_name(host, p->address);
+    net_network_name(host, p->address);
     list_push_back(slots, &p->node);
 }
 

@@ -15,7 +15,7 @@
 #define ADMIN_HTTP_CONNECTION_SLOTS_H
 
 #include "base/list.h"
-#include "front/limits/client_address.h"
+#include "net/address.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,7 +39,7 @@ struct slot {
     struct list node;  /* in the order of since_ms */
     uint64_t since_ms; /* when it came, completed a request, or had its answer */
     enum slot_state state;
-    char address[ADDRESS_NAME_MAX];
+    char address[NET_NETWORK_MAX];
 };
 
 /* Puts a new connection at the end of the list. `host` is numeric. */

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "front/service.h"
+#include "net/address.h"
 #include "tree/acl_rules.h"
 
 /* Appends the ACL of "/" without the entries of world. 0 or an error. */
@@ -116,8 +117,8 @@ unsigned admission_check(struct admission *a, struct service *s, const struct ht
         *ret_why = "Auth info is missing for the command";
         return 401;
     }
-    char address[ADDRESS_NAME_MAX];
-    client_address_name(request->peer, address);
+    char address[NET_NETWORK_MAX];
+    net_network_name(request->peer, address);
     int64_t now_minutes = now_ms * (NS_PER_MS / MINUTE_S);
     if (!rates_allow(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes)) {
         *ret_why = "Too many failed log-ins from your address: try again in a minute";

@@ -1,17 +1,13 @@
 #include "front/limits/client_address.h"
 
 #include "base/list.h"
+#include "net/address.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    NS_PER_SECOND = 1000000000,
-    NETWORK_BYTES = 8, /* of an IPv6 address: the smallest network that a site gets */
-};
+enum { NS_PER_SECOND = 1000000000 };
 
 /* A session and the address that created it. */
 struct origin {
@@ -58,33 +54,10 @@ static bool origin_has_session(const struct map_node *node, const void *key)
     return origin->session_id == *(const int64_t *)key;
 }
 
-/* A link-local address ends in the name of its interface, which does not belong to the network. */
-void client_address_name(const char *host, char out[ADDRESS_NAME_MAX])
-{
-    char bare[INET6_ADDRSTRLEN] = "";
-    struct in6_addr in6;
-    size_t len = strcspn(host, "%");
-    size_t all = strlen(host);
-    if (all < ADDRESS_NAME_MAX && memchr(host, ':', all) == NULL) {
-        memcpy(out, host, all + 1); /* IPv4 */
-        return;
-    }
-    if (len < sizeof bare) {
-        memcpy(bare, host, len);
-    }
-    if (inet_pton(AF_INET6, bare, &in6) == 1) {
-        memset(&in6.s6_addr[NETWORK_BYTES], 0, sizeof in6.s6_addr - NETWORK_BYTES);
-        inet_ntop(AF_INET6, &in6, bare, sizeof bare);
-        snprintf(out, ADDRESS_NAME_MAX, "%s/%d", bare, NETWORK_BYTES * 8);
-    } else {
-        snprintf(out, ADDRESS_NAME_MAX, "%s", host);
-    }
-}
-
 struct client_address *client_address_hold(struct client_addresses *a, const char *host)
 {
-    char name[ADDRESS_NAME_MAX];
-    client_address_name(host, name);
+    char name[NET_NETWORK_MAX];
+    net_network_name(host, name);
     size_t len = strlen(name);
     uint64_t hash = hash_keyed(&a->key, name, len);
     struct map_node *node = map_find(&a->by_name, hash, address_has_name, name);

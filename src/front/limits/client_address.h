@@ -37,11 +37,6 @@ void client_addresses_init(struct client_addresses *a, const struct hash_key *ke
 /* No connection may hold an address when this is called. */
 void client_addresses_finish(struct client_addresses *a);
 
-enum { ADDRESS_NAME_MAX = 64 };
-
-/* The server's name for the address of a numeric host: the host, or for IPv6 its network. */
-void client_address_name(const char *host, char out[ADDRESS_NAME_MAX]);
-
 /* The address of a numeric host; NULL: out of memory. */
 struct client_address *client_address_hold(struct client_addresses *a, const char *host);
 void client_address_release(struct client_addresses *a,

@@ -2,6 +2,7 @@
 #include "support/service_harness.h"
 
 #include "base/log.h"
+#include "net/address.h"
 #include "state/memory_estimate.h"
 #include "support/requests.h"
 
@@ -40,8 +41,8 @@ static void test_networks(void **state)
         {"?", "?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char name[ADDRESS_NAME_MAX];
-        client_address_name(cases[i].host, name);
+        char name[NET_NETWORK_MAX];
+        net_network_name(cases[i].host, name);
         assert_string_equal(name, cases[i].name);
     }
     struct client_addresses a;
