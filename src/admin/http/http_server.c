@@ -1,10 +1,10 @@
 #include "admin/http/http_server.h"
 
 #include "admin/http/connection_slots.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/transition.h"
 #include "net/listener.h"
+#include "net/turns.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -30,9 +30,9 @@ struct http {
     struct worker worker; /* thread for TLS handshakes, while `working` */
     bool working;
     uv_timer_t sweep;      /* runs while there are connections */
-    uv_idle_t turn;        /* runs while a client is due or count_in is not 0 */
-    unsigned count_in;     /* turns until the slots are counted; 0: no count due */
-    struct list due;       /* due_node of clients that continue in the next turn */
+    struct turns turns;    /* of clients that continue, and of `count` */
+    struct turn count;     /* counts the slots, when count_in is 0 */
+    unsigned count_in;     /* turns until then */
     struct list clients;   /* slot of struct http_client, the longest wait first */
     struct list lingering; /* the same for clients that read their last answer, oldest first */
     size_t lingering_count;
@@ -56,7 +56,7 @@ struct http_client {
     struct stream *stream;
     struct http_exchange *exchange;
     enum client_stage stage;
-    struct list due_node;
+    struct turn turn;
     struct buf out;     /* not taken by the stream yet */
     struct buf subject; /* of its certificate */
     uint64_t answers;   /* answers of the exchange at the last look */
@@ -153,7 +153,7 @@ static void http_client_close(struct http_client *c)
     }
     http_client_enter(c, CLIENT_CLOSED);
     list_remove(&c->slot.node);
-    list_remove(&c->due_node);
+    turn_drop(&c->turn);
     stream_close(c->stream);
 }
 
@@ -167,7 +167,7 @@ static void http_client_linger(struct http_client *c)
         http_client_close(http_client_at(h->lingering.next));
     }
     http_client_enter(c, CLIENT_LINGERING);
-    list_remove(&c->due_node);
+    turn_drop(&c->turn);
     list_remove(&c->slot.node);
     list_push_back(&h->lingering, &c->slot.node);
     stream_finish(c->stream, LINGER_MS);
@@ -218,26 +218,12 @@ static void http_client_update_slot(struct http_client *c)
 
 /* Turns of the loop */
 
-static void http_on_turn(uv_idle_t *turn);
-
-static void http_wake(struct http *h)
-{
-    (void)uv_idle_start(&h->turn, http_on_turn); /* cannot fail: the callback is not NULL */
-}
-
-static void http_client_make_due(struct http_client *c)
-{
-    list_remove(&c->due_node); /* it may be due already */
-    list_push_back(&c->http->due, &c->due_node);
-    http_wake(c->http);
-}
-
 /* Sends the output of the exchange, then reads on, waits, or ends. Call it after every event of a client. */
 static void http_client_go_on(struct http_client *c)
 {
     for (int pieces = 0; c->stage == CLIENT_OPEN && stream_sending(c->stream) == 0; pieces++) {
         if (pieces == HTTP_PIECES) {
-            http_client_make_due(c);
+            turns_ask(&c->http->turns, &c->turn);
             break;
         }
         if (c->out.len == 0 && !http_exchange_fill(c->exchange, &c->out)) {
@@ -260,7 +246,7 @@ static void http_client_go_on(struct http_client *c)
     } else if (state != HTTP_HEAD && state != HTTP_BODY) {
         stream_pause(c->stream);
     } else if (stream_paused(c->stream)) {
-        http_client_make_due(c);
+        turns_ask(&c->http->turns, &c->turn);
     }
 }
 
@@ -274,8 +260,9 @@ static void http_client_on_output(void *ctx)
     }
 }
 
-static void http_client_take_turn(struct http_client *c)
+static void http_client_take_turn(struct turn *turn)
 {
+    struct http_client *c = CONTAINER_OF(turn, struct http_client, turn);
     enum http_exchange_state state = http_exchange_state(c->exchange);
     if (state == HTTP_HEAD || state == HTTP_BODY) {
         stream_resume(c->stream); /* passes waiting bytes to http_client_on_data */
@@ -284,22 +271,14 @@ static void http_client_take_turn(struct http_client *c)
     }
 }
 
-static void http_on_turn(uv_idle_t *turn)
+static void http_take_count(struct turn *turn)
 {
-    struct http *h = turn->data;
-    (void)uv_idle_stop(turn); /* cannot fail */
-    /* Clients that become due in the loop below wait for the next turn. */
-    struct list now;
-    list_push_back(&h->due, &now);
-    list_remove(&h->due);
-    struct list *node;
-    while ((node = list_pop_front(&now)) != NULL) {
-        http_client_take_turn(CONTAINER_OF(node, struct http_client, due_node));
-    }
-    if (h->count_in > 0 && --h->count_in == 0) {
+    struct http *h = CONTAINER_OF(turn, struct http, count);
+    if (h->count_in == 0) {
         http_make_room(h);
-    } else if (h->count_in > 0) {
-        http_wake(h);
+    } else {
+        h->count_in--;
+        turns_ask(&h->turns, turn);
     }
 }
 
@@ -424,7 +403,7 @@ static struct http_client *http_client_create(struct http *h, struct stream *str
     buf_init(&c->out, 0);
     buf_init(&c->subject, SUBJECT_MAX);
     list_init(&c->slot.node);
-    list_init(&c->due_node);
+    turn_init(&c->turn, http_client_take_turn);
     c->exchange = http_exchange_create(&h->answerer, &holder);
     enum stream_tls mode = h->options.plain_too ? STREAM_TLS_OR_PLAIN : STREAM_TLS_ONLY;
     if (c->exchange == NULL ||
@@ -450,8 +429,10 @@ static void http_on_accepted(void *ctx, struct stream *stream)
     }
     slot_take(&c->slot, &h->clients, stream_peer(stream)->host, uv_now(h->loop));
     /* A request that has arrived is read before its connection can lose the slot. */
-    h->count_in = h->count_in > 0 ? h->count_in : READ_TURNS;
-    http_wake(h);
+    if (list_empty(&h->count.node)) {
+        h->count_in = READ_TURNS - 1;
+        turns_ask(&h->turns, &h->count);
+    }
     if (!uv_is_active((uv_handle_t *)&h->sweep)) {
         (void)uv_timer_start(&h->sweep, http_on_sweep, SWEEP_MS, SWEEP_MS);
     }
@@ -502,7 +483,6 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     h->answerer = (struct http_answerer){.fn = options->fn, .ctx = options->ctx};
     list_init(&h->clients);
     list_init(&h->lingering);
-    list_init(&h->due);
     int rc = listener_open(loop, &options->listen, &h->listener, &detail);
     if (rc != 0) {
         free(h);
@@ -511,10 +491,12 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     if (options->tls != NULL) {
         tls_context_share(options->tls);
     }
-    if (uv_timer_init(loop, &h->sweep) != 0 || uv_idle_init(loop, &h->turn) != 0) {
-        abort(); /* both cannot fail */
+    if (uv_timer_init(loop, &h->sweep) != 0) {
+        abort(); /* cannot fail */
     }
-    h->sweep.data = h->turn.data = h;
+    h->sweep.data = h;
+    turns_init(&h->turns, loop);
+    turn_init(&h->count, http_take_count);
     h->open_parts = 3;
     rc = http_start(h, &detail);
     if (rc != 0) {
@@ -554,5 +536,5 @@ void http_close(struct http *h, void (*cb)(void *ctx), void *ctx)
     }
     listener_close(h->listener, http_part_closed, h);
     uv_close((uv_handle_t *)&h->sweep, http_on_handle_closed);
-    uv_close((uv_handle_t *)&h->turn, http_on_handle_closed);
+    turns_close(&h->turns, http_part_closed, h);
 }
