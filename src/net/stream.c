@@ -45,14 +45,14 @@ struct stream {
     struct worker *worker;       /* for the handshake; NULL: the loop's thread does it */
     struct securing *securing;   /* NULL: no handshake, or the loop's thread does it */
     bool secured;                /* the TLS handshake is done */
-    bool end_waits;              /* the peer ended the stream while the owner had paused */
-    size_t room;                 /* least room for an incomplete frame */
-    size_t written;              /* bytes of `writing` that the first attempt wrote */
-    bool write_active;           /* the write request is in use */
-    bool paused;                 /* by the owner */
-    bool offering;               /* inside handler->data */
-    bool finishing;              /* stream_finish was called: input is dropped */
-    bool shut;                   /* the end of stream was sent or is being sent */
+    bool end_waits;    /* the peer ended it while the owner had paused, or the rest is being sent */
+    size_t room;       /* least room for an incomplete frame */
+    size_t written;    /* bytes of `writing` that the first attempt wrote */
+    bool write_active; /* the write request is in use */
+    bool paused;       /* by the owner */
+    bool offering;     /* inside handler->data */
+    bool finishing;    /* stream_finish was called: input is dropped */
+    bool shut;         /* the end of stream was sent or is being sent */
     bool closing;
     int parts; /* handles, and a step of the worker: not closed yet */
 };
@@ -191,7 +191,9 @@ static bool stream_is_over(const struct stream *s)
 static void stream_tell_end(struct stream *s, int error)
 {
     uv_read_stop(stream_handle(s));
-    if (s->finishing) {
+    if (s->finishing && error == 0 && s->write_active) {
+        s->end_waits = true; /* the peer has closed its side only: it still reads */
+    } else if (s->finishing) {
         stream_close(s);
     } else if (!s->closing) {
         s->handler->ended(s->owner, error);
@@ -453,6 +455,14 @@ int stream_start(struct stream *s, const struct stream_handler *handler, void *o
     return 0;
 }
 
+void stream_local(struct stream *s, struct net_address *ret)
+{
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    int len = sizeof sa;
+    (void)uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&sa, &len);
+    net_address_of((const struct sockaddr *)&sa, ret);
+}
+
 const struct net_address *stream_peer(const struct stream *s)
 {
     return &s->peer;
@@ -568,7 +578,9 @@ static void stream_on_written(uv_write_t *req, int status)
     if (s->write_active || s->closing) {
         return;
     }
-    if (s->finishing) {
+    if (s->finishing && s->end_waits) {
+        stream_close(s);
+    } else if (s->finishing) {
         stream_shut(s);
     } else {
         s->handler->sent(s->owner);

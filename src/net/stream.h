@@ -83,6 +83,9 @@ int stream_start(struct stream *s, const struct stream_handler *handler,
 
 const struct net_address *stream_peer(const struct stream *s);
 
+/* The address of this end; host "?" without a connection. */
+void stream_local(struct stream *s, struct net_address *ret);
+
 /* The reason why TLS failed (tls_problem), or NULL. */
 const char *stream_tls_problem(const struct stream *s);
 

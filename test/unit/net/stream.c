@@ -7,6 +7,7 @@
 
 #include "support/certificates.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include <cmocka.h>
 
 enum { PATIENCE_MS = 20000, LINGER_MS = 50, PIECE = 7, MANY = 300000, NO_END = 12345 };
+enum { MUCH = 12000000 }; /* more than the kernel takes for a connection of which nobody reads */
 
 /* One end of a connection. */
 struct end {
@@ -445,6 +447,33 @@ static void test_finish_loses_nothing(void **state)
     assert_int_equal(server.ends, 0);
 }
 
+/* The peer ends its side, and reads the rest after that. */
+static void test_finish_sends_the_rest_to_a_peer_that_has_ended(void **state)
+{
+    static char bytes[STREAM_READ_SIZE];
+    size_t got = 0;
+    ssize_t n = 1;
+    int fd = connect_raw();
+    int room = STREAM_READ_SIZE;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+    send_bytes(&server, MUCH);
+    stream_finish(server.stream, PATIENCE_MS);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(server.closed, 0);
+    while (n != 0) { /* up to the end */
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        assert_true(n >= 0 || errno == EAGAIN);
+        for (ssize_t i = 0; i < n; i++) {
+            assert_true((uint8_t)bytes[i] == byte_at(got++));
+        }
+    }
+    assert_int_equal(got, MUCH);
+    RUN_UNTIL(server.closed == 1);
+    close(fd);
+}
+
 static void test_finish_does_not_wait_for_ever(void **state)
 {
     int fd = connect_raw();
@@ -748,6 +777,7 @@ int main(void)
         T(test_a_paused_stream_offers_nothing),
         T(test_a_slow_reader),
         T(test_finish_loses_nothing),
+        T(test_finish_sends_the_rest_to_a_peer_that_has_ended),
         T(test_finish_does_not_wait_for_ever),
         T(test_a_broken_connection_is_told_once),
         T(test_a_connection_that_breaks_at_its_end),
