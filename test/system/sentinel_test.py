@@ -48,16 +48,19 @@ IOREDIS = "5.4.1"
 
 
 class SentinelCluster(Cluster):
-    """Managers with ports for Sentinel's protocol."""
+    """Managers with ports for Sentinel's protocol, which listen at these addresses by turns; "": --sentinel-address is not set."""
 
-    def __init__(self, name, *words, ensemble=None, **more):
+    def __init__(self, name, *words, ensemble=None, listen_at=("127.0.0.1",), **more):
         super().__init__(ensemble or ENSEMBLE, name, **more)
-        self.options += ["--sentinel-address", "127.0.0.1", "--sentinel-stale", f"{STALE_MS}ms", *words]
+        self.options += ["--sentinel-stale", f"{STALE_MS}ms", *words]
+        self.listen_at = listen_at
         self.ports = []
 
     def manager(self, number, *options, **more):
         self.ports.append(free_port())
-        return super().manager(number, "--sentinel-port", str(self.ports[-1]), *options, **more)
+        address = self.listen_at[(number - 1) % len(self.listen_at)]
+        at = ["--sentinel-address", address] if address else []
+        return super().manager(number, "--sentinel-port", str(self.ports[-1]), *at, *options, **more)
 
     @property
     def sentinels(self):
@@ -371,7 +374,12 @@ def test_http_probes():
             assert probe(port, "http", "master", master.host.replace(":", "%3A")) == 200
             assert probe(port, "http", "master", "unknown:1") == 404
             assert probe(port, "other", "master", master.host) == 404
-            assert probe(port, "http", "master", master.host, "POST") == 405
+            assert probe(port, "http", "master", master.host, "PUT") == 405
+            with socket.create_connection(("127.0.0.1", port), 10) as browser:
+                browser.sendall(b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSENTINEL FAILOVER http\r\n")
+                assert browser.recv(100) == b""
+        for manager in cluster.managers:
+            eventually("it tells of the browsers once", lambda manager=manager: manager.text().count(" sentinel-refused: ") == 1)
         master.kill()
         new = cluster.wait_master(but=master)
         for port in cluster.ports:
@@ -485,6 +493,20 @@ def test_users_and_tls():
             with contextlib.suppress(OSError):  # plain text
                 with Client(("127.0.0.1", address[1])) as link:
                     raise AssertionError(link.call("AUTH", "shop", "other"))
+
+
+def test_a_manager_at_every_interface_announces_an_address():
+    with SentinelCluster("announce", listen_at=("0.0.0.0", "::", ""), redis=2) as cluster:
+        cluster.start()
+        cluster.settle()
+        for place, port in enumerate(cluster.ports):
+            rows = [pairs(row) for row in cluster.ask("SENTINEL", "SENTINELS", cluster.name, place=place)]
+            found = sorted((row["ip"], int(row["port"])) for row in rows)
+            assert found == sorted(("127.0.0.1", other) for other in cluster.ports if other != port), found
+        for wrong in ("0.0.0.0:1", "[::]:1"):
+            done = subprocess.run([conclave.program(), "redis-failover", "--nodes", "a:1,b:1", "--sentinel-port", "1", "--sentinel-announce", wrong],
+                                  capture_output=True, text=True, check=False, timeout=30)
+            assert done.returncode == 64 and "that clients can reach" in done.stderr, done
 
 
 def test_limits():

@@ -79,7 +79,8 @@ static const struct option_row ROWS[] = {
      "Listen only at this address. Default: all interfaces."},
     {"sentinel-announce", 0, OPTION_STRING, FIELD(sentinel_announce), "H:P",
      "The address of this manager in the answer to SENTINEL SENTINELS. Default: "
-     "--sentinel-address, else the machine's name, and --sentinel-port."},
+     "--sentinel-address, or if that is every interface, the address that this machine has towards "
+     "the Redis servers; and --sentinel-port."},
     {"sentinel-users", 0, OPTION_STRING, FIELD(sentinel_users), "FILE",
      "Clients must log in: a file with lines NAME PASSWORD. AUTH with a password alone is for the "
      "user \"default\"."},

@@ -12,6 +12,7 @@
 
 #include <conclave/uv.h>
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
@@ -223,26 +224,31 @@ static int access_open(const struct redis_cli *cli, struct redis_access *access)
     return OPTIONS_GO_ON;
 }
 
-/* By which address other clients reach this manager. False: it is no address. */
+/* Whether a host is every interface, which is no address to reach. */
+static bool is_any_address(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    return (inet_aton(host, &v4) != 0 && v4.s_addr == htonl(INADDR_ANY)) ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
+}
+
+/* By which address other clients reach this manager: "" if only its connections can show. False: it is no address. */
 static bool sentinel_announce(struct manager_run *run)
 {
     const struct redis_cli *cli = run->cli;
+    const char *host = cli->sentinel_address;
     struct redis_node_config at;
-    char host[REDIS_HOST_SIZE];
     char text[REDIS_ADDRESS_SIZE + 16];
     if (cli->sentinel_announce != NULL) {
         snprintf(text, sizeof text, "%s", cli->sentinel_announce);
-    } else {
-        if (cli->sentinel_address != NULL) {
-            snprintf(host, sizeof host, "%s", cli->sentinel_address);
-        } else if (gethostname(host, sizeof host) != 0) {
-            return false;
-        }
-        host[sizeof host - 1] = '\0';
+    } else if (host != NULL && !is_any_address(host)) {
         snprintf(text, sizeof text, strchr(host, ':') != NULL ? "[%s]:%d" : "%s:%d", host,
                  (int)cli->sentinel_port);
+    } else {
+        return true;
     }
-    if (redis_address_parse(text, strlen(text), &at) != 0) {
+    if (redis_address_parse(text, strlen(text), &at) != 0 || is_any_address(at.host)) {
         return false;
     }
     memcpy(run->announce, at.address, sizeof run->announce);
@@ -285,7 +291,8 @@ static int sentinel_open(struct manager_run *run)
     }
     if (!sentinel_announce(run)) {
         return usage_error(&REDIS_USAGE,
-                           "--sentinel-address wants a host, --sentinel-announce HOST:PORT");
+                           "--sentinel-address wants a host, --sentinel-announce HOST:PORT that "
+                           "clients can reach");
     }
     if (cli->sentinel_users != NULL) {
         credentials_check_file(REDIS_USAGE.name, cli->sentinel_users);

@@ -28,8 +28,9 @@ struct redis_manager {
     struct sentinel_port *sentinel; /* NULL: none, or closed */
     struct redis_managers managers;
     struct redis_report report;
-    uv_timer_t timer; /* the next report */
-    uint32_t probed;  /* bit i: server i was probed at least once */
+    struct net_address local; /* that it announces; host "": not known yet */
+    uv_timer_t timer;         /* the next report */
+    uint32_t probed;          /* bit i: server i was probed at least once */
     uint32_t differing
         [REDIS_MANAGERS_MAX]; /* the last report about the options of views[i]; 0: they agree */
     char leader[REDIS_NAME_SIZE];
@@ -97,6 +98,18 @@ static void manager_wake(struct redis_manager *m)
 
 static void on_report_timer(uv_timer_t *timer);
 
+/* Without --sentinel-announce: the address that this machine has towards the servers, as a sentinel does. */
+static void manager_announce(struct redis_manager *m)
+{
+    const struct sentinel_options *o = &m->s.sentinel;
+    char text[NET_TEXT_MAX];
+    if (o->on && o->announce[0] == '\0' && redis_monitor_local(m->monitor, m->local.host)) {
+        m->local.port = (uint16_t)o->port;
+        snprintf(m->report.sentinel, sizeof m->report.sentinel, "%s",
+                 net_address_format(&m->local, text));
+    }
+}
+
 static void manager_report(struct redis_manager *m)
 {
     const struct redis_config *config = m->s.config;
@@ -112,6 +125,7 @@ static void manager_report(struct redis_manager *m)
     if (m->s.dry_run) {
         return;
     }
+    manager_announce(m);
     redis_report_make(&m->report, config, redis_monitor_nodes(m->monitor), redis_link_now_ms());
     m->report.seq++;
     leader_watch_reports(m->watch, m->report.seq);
@@ -535,6 +549,12 @@ static int open_monitor(struct redis_manager *m)
     return rc;
 }
 
+static void on_sentinel_refused(void *ctx, const char *peer, const char *why)
+{
+    manager_tell(ctx, "sentinel-refused", REDIS_NONE, "a client at %s was sent away: %s", peer,
+                 why);
+}
+
 static int open_sentinel(struct redis_manager *m)
 {
     const struct sentinel_options *o = &m->s.sentinel;
@@ -546,7 +566,9 @@ static int open_sentinel(struct redis_manager *m)
                                               .monitor = m->monitor,
                                               .store = m->store,
                                               .managers = &m->managers,
-                                              .id = m->id};
+                                              .id = m->id,
+                                              .refused = on_sentinel_refused,
+                                              .ctx = m};
     if (!o->on) {
         return 0;
     }

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { AGAIN_MS = 100, SUSPECT_PART = 10 };
 
@@ -452,4 +453,23 @@ int redis_monitor_create(const struct redis_monitor_settings *settings, struct r
 const struct redis_node *redis_monitor_nodes(const struct redis_monitor *monitor)
 {
     return monitor->nodes;
+}
+
+bool redis_monitor_local(const struct redis_monitor *monitor, char host[NET_HOST_MAX])
+{
+    struct net_address first = {.host = ""};
+    struct net_address at;
+    for (size_t i = 0; i < monitor->config->node_count; i++) {
+        if (!redis_link_local(monitor->eyes[i].probe, &at)) {
+            continue;
+        }
+        if (strcmp(at.host, host) == 0) {
+            return true;
+        }
+        first = first.host[0] == '\0' ? at : first;
+    }
+    if (first.host[0] != '\0') {
+        memcpy(host, first.host, NET_HOST_MAX);
+    }
+    return first.host[0] != '\0';
 }

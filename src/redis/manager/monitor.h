@@ -31,6 +31,10 @@ int redis_monitor_create(const struct redis_monitor_settings *settings,
 /* config->node_count of them; they change with every probe. */
 const struct redis_node *redis_monitor_nodes(const struct redis_monitor *monitor);
 
+/* Replaces host by this machine's address on a connection to a server, unless one still has the old one. False: there is no
+ * ready connection. */
+bool redis_monitor_local(const struct redis_monitor *monitor, char host[NET_HOST_MAX]);
+
 /* INFO of these nodes now, all at once. done is called when each has ended, not before this returns. 0 or
  * CONCLAVE_ENOMEM: done is never called. */
 int redis_monitor_refresh(struct redis_monitor *monitor, uint32_t nodes, void (*done)(void *ctx),

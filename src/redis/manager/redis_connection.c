@@ -626,6 +626,14 @@ const char *redis_link_peer(const struct redis_link *link)
     return redis_link_stands(link) ? stream_peer(link->wire->stream)->host : "";
 }
 
+bool redis_link_local(const struct redis_link *link, struct net_address *ret)
+{
+    if (redis_link_stands(link)) {
+        stream_local(link->wire->stream, ret);
+    }
+    return redis_link_stands(link);
+}
+
 void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx)
 {
     assert(!link->closing);

@@ -76,6 +76,9 @@ bool redis_link_stands(const struct redis_link *link);
 /* The IP address at the other end of a ready connection; "" without one. */
 const char *redis_link_peer(const struct redis_link *link);
 
+/* This machine's address on a ready connection. False: it is not ready. */
+bool redis_link_local(const struct redis_link *link, struct net_address *ret);
+
 /* Commands that wait are answered NONE, then closed (may be NULL) is called from the loop. */
 void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx);
 

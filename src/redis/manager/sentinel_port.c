@@ -124,6 +124,12 @@ static int port_failover(void *ctx, uint64_t session_id)
     return 0;
 }
 
+static void port_refused(void *ctx, const char *peer, const char *why)
+{
+    const struct sentinel_port *p = ctx;
+    p->s.refused(p->s.ctx, peer, why);
+}
+
 /* --- opening and closing */
 
 static void port_part_gone(void *ctx)
@@ -183,6 +189,8 @@ int sentinel_port_open(const struct sentinel_port_settings *settings, struct sen
                                               .host = o->host,
                                               .port = o->port,
                                               .tls = o->tls,
+                                              .patience_ms = SENTINEL_PATIENCE_MS,
+                                              .refused = port_refused,
                                               .backend = {.facts = port_facts,
                                                           .failover = port_failover,
                                                           .users = o->users,

@@ -12,11 +12,12 @@
 /* As the operator gives them. Strings and pointers outlive the port. */
 struct sentinel_options {
     bool on;
-    const char *name;     /* of the cluster */
-    const char *host;     /* to listen at; "": every interface */
-    int port;             /* 1 to 65535 */
-    const char *announce; /* "host:port" by which clients reach it */
-    int64_t stale_ms;     /* no master is named if the last proof is older */
+    const char *name; /* of the cluster */
+    const char *host; /* to listen at; "": every interface */
+    int port;         /* 1 to 65535 */
+    const char *
+        announce; /* "host:port" by which clients reach it; "": by the address that it has towards the servers */
+    int64_t stale_ms; /* no master is named if the last proof is older */
     bool failover_allowed;
     const struct sentinel_users *users; /* NULL: nobody logs in */
     struct tls_context *tls;            /* NULL: plain text */
@@ -33,6 +34,9 @@ struct sentinel_port_settings {
     const struct redis_store *store;
     const struct redis_managers *managers;
     const char *id;
+    /* A client was sent away; at most once per minute, address and reason. */
+    void (*refused)(void *ctx, const char *peer, const char *why);
+    void *ctx;
 };
 
 /* Listens. 0, CONCLAVE_ENOMEM, or the errors of sentinel_server_open, with *ret_detail. */

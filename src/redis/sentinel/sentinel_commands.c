@@ -249,6 +249,10 @@ static bool log_in(struct sentinel_call *c, struct slice name, struct slice pass
     if (users == NULL ? !sentinel_word_is(name, "default")
                       : !sentinel_users_permit(users, name, password)) {
         out_error(c->out, "WRONGPASS invalid username-password pair or user is disabled.");
+        if (++c->s->wrong_tries == SENTINEL_TRIES_MAX) {
+            c->s->refusal = "too many wrong passwords";
+            c->s->state = SENTINEL_OVER;
+        }
         return false;
     }
     c->s->logged_in = true;
@@ -386,8 +390,10 @@ static void run_quit(struct sentinel_call *c)
 
 static void run_reset(struct sentinel_call *c)
 {
+    unsigned wrong_tries = c->s->wrong_tries;
     sentinel_session_finish(c->s);
     sentinel_session_init(c->s, c->s->backend, c->s->id);
+    c->s->wrong_tries = wrong_tries;
     c->out->resp3 = false;
     out_status(c->out, "RESET");
 }

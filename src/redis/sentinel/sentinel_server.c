@@ -1,20 +1,43 @@
 #include "redis/sentinel/sentinel_server.h"
 
+#include "base/hash.h"
 #include "base/list.h"
+#include "base/random.h"
+#include "base/refusals.h"
+#include "net/turns.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BACKLOG = 128, LINGER_MS = 1000, KEEP_ALIVE_S = 60 };
+enum {
+    BACKLOG = 128,
+    SOCKETS_MAX = 2 * SENTINEL_CLIENTS_MAX, /* with those that are closing */
+    LINGERING_MAX = 64,
+    LINGER_MS = 1000,
+    SWEEP_MS = 200, /* between two looks for late clients */
+    KEEP_ALIVE_S = 60,
+    CROWDS = 1024,
+    SECURING_NICE =
+        5, /* nice value of the handshake thread: the session of the manager goes first */
+};
 
 struct sentinel_server {
     struct sentinel_server_settings s;
     struct listener *listener; /* NULL: closed */
-    struct list clients;       /* node of struct client; the one that was silent longest first */
-    size_t client_count;       /* with those whose stream is closing */
+    struct worker worker;      /* thread for TLS handshakes, while `working` */
+    bool working;
+    uv_timer_t sweep; /* runs while there are clients */
+    struct turns turns;
+    struct list clients; /* node of struct sentinel_client; the one that was silent longest first */
+    struct list lingering; /* the same for those that read their last answer, oldest first */
+    size_t lingering_count;
+    size_t client_count;     /* with those whose stream is closing */
+    struct hash_key key;     /* for the crowds, because clients can choose among many addresses */
+    uint16_t crowds[CROWDS]; /* clients by the hash of their network */
+    struct refusals refusals;
     uint64_t last_id;
-    bool listening;
+    int parts; /* listener, timer, turns, worker: not closed yet */
     bool closing;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -25,23 +48,52 @@ struct sentinel_client {
     struct sentinel_server *server;
     struct stream *stream;
     struct sentinel_session session;
-    struct buf out; /* not taken by the stream yet */
-    bool ending;    /* its stream is closing */
+    struct turn turn;  /* to take more bytes */
+    struct buf out;    /* not taken by the stream yet */
+    uint16_t *crowd;   /* in server->crowds */
+    size_t sending;    /* unsent bytes of the stream at the last sweep */
+    uint64_t moved_ms; /* when it last did what was expected of it */
+    bool ending;       /* its stream is closing */
+    bool lingering;    /* ... when the peer has read everything */
 };
 
 /* --- ends */
 
+static void server_part_closed(void *ctx);
+
 static void server_check_gone(struct sentinel_server *server)
 {
-    if (server->closing && !server->listening && server->client_count == 0) {
-        void (*closed)(void *) = server->closed;
-        void *ctx = server->closed_ctx;
-        assert(list_empty(&server->clients));
-        free(server);
-        if (closed != NULL) {
-            closed(ctx);
-        }
+    if (!server->closing || server->parts > 0 || server->client_count > 0) {
+        return;
     }
+    /* Connections may use the worker until they are closed, so it closes after them. */
+    if (server->working) {
+        server->working = false;
+        server->parts = 1;
+        worker_close(&server->worker, server_part_closed, server);
+        return;
+    }
+    void (*closed)(void *) = server->closed;
+    void *ctx = server->closed_ctx;
+    assert(list_empty(&server->clients) && list_empty(&server->lingering));
+    refusals_finish(&server->refusals, NULL, NULL);
+    free(server);
+    if (closed != NULL) {
+        closed(ctx);
+    }
+}
+
+static void server_part_closed(void *ctx)
+{
+    struct sentinel_server *server = ctx;
+    assert(server->parts > 0);
+    server->parts--;
+    server_check_gone(server);
+}
+
+static void server_on_timer_closed(uv_handle_t *handle)
+{
+    server_part_closed(handle->data);
 }
 
 static void sentinel_client_on_closed(void *owner)
@@ -50,31 +102,82 @@ static void sentinel_client_on_closed(void *owner)
     struct sentinel_server *server = c->server;
     assert(c->ending && server->client_count > 0);
     server->client_count--;
+    server->lingering_count -= c->lingering;
+    list_remove(&c->node);
     sentinel_session_finish(&c->session);
     buf_finish(&c->out);
     free(c);
     server_check_gone(server);
 }
 
-/* The stream is freed later, in sentinel_client_on_closed. finish: sends what the stream has taken first. */
+static void client_tell_refusal(struct sentinel_client *c)
+{
+    struct sentinel_server *server = c->server;
+    char network[NET_NETWORK_MAX];
+    const char *peer = stream_peer(c->stream)->host;
+    net_network_name(peer, network);
+    if (c->session.refusal != NULL && server->s.refused != NULL &&
+        refusals_add(&server->refusals, network, c->session.refusal,
+                     (int64_t)uv_now(server->s.loop), NULL, NULL)) {
+        server->s.refused(server->s.backend.ctx, peer, c->session.refusal);
+    }
+}
+
+static void lingering_close(struct sentinel_client *c)
+{
+    assert(c->lingering);
+    c->lingering = false;
+    c->server->lingering_count--;
+    list_remove(&c->node);
+    stream_close(c->stream);
+}
+
+static struct sentinel_client *client_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct sentinel_client, node);
+}
+
+static void client_linger(struct sentinel_client *c)
+{
+    struct sentinel_server *server = c->server;
+    if (server->lingering_count ==
+        LINGERING_MAX) { /* they must not take the descriptors of others */
+        lingering_close(client_at(server->lingering.next));
+    }
+    c->lingering = true;
+    server->lingering_count++;
+    list_push_back(&server->lingering, &c->node);
+    stream_finish(c->stream, LINGER_MS);
+}
+
+/* The stream is freed later, in sentinel_client_on_closed. finish: the peer reads what was sent first. */
 static void client_end(struct sentinel_client *c, bool finish)
 {
     if (c->ending) {
         return;
     }
     c->ending = true;
+    (*c->crowd)--;
     list_remove(&c->node);
-    if (finish) {
-        stream_finish(c->stream, LINGER_MS);
-    } else {
+    turn_drop(&c->turn);
+    client_tell_refusal(c);
+    if (!finish) {
         stream_close(c->stream);
+        return;
     }
+    client_linger(c);
 }
 
 /* --- bytes */
 
-/* Sends what was written; call it after everything that writes. */
-static void client_send(struct sentinel_client *c)
+/* Whether its peer, or the kernel, has all that was written. */
+static bool client_has_sent(const struct sentinel_client *c)
+{
+    return c->out.len == 0 && stream_sending(c->stream) == 0;
+}
+
+/* Sends what was written, then reads on in the next turn, waits, or ends. Call it after everything that writes. */
+static void client_go_on(struct sentinel_client *c)
 {
     if (c->ending) {
         return;
@@ -83,43 +186,45 @@ static void client_send(struct sentinel_client *c)
         client_end(c, false);
         return;
     }
-    if (c->out.len > 0) {
-        stream_send(c->stream, &c->out);
+    stream_send(c->stream, &c->out);
+    if (c->ending) {
+        return; /* the connection was broken */
     }
-    if (c->session.state == SENTINEL_OVER && c->out.len == 0) {
-        client_end(c, true);
-    } else if (c->session.state == SENTINEL_WAITING || c->out.len > 0) {
+    bool sent = client_has_sent(c);
+    if (c->session.state == SENTINEL_OVER) {
+        if (sent) {
+            client_end(c, true);
+        }
+    } else if (!sent || c->session.state == SENTINEL_WAITING) {
         stream_pause(c->stream); /* no further answers for a client that does not read */
+    } else if (stream_paused(c->stream)) {
+        turns_ask(&c->server->turns, &c->turn);
     }
 }
 
-/* Takes bytes while their answers leave at once. */
+static void client_take_turn(struct turn *turn)
+{
+    struct sentinel_client *c = CONTAINER_OF(turn, struct sentinel_client, turn);
+    assert(!c->ending);
+    if (client_has_sent(c)) { /* an event may have come meanwhile */
+        stream_resume(c->stream);
+    }
+}
+
 static size_t sentinel_client_on_data(void *owner, struct slice bytes)
 {
     struct sentinel_client *c = owner;
-    size_t taken = 0;
     if (c->ending) {
         return bytes.len;
     }
-    list_remove(&c->node);
-    list_push_back(&c->server->clients, &c->node);
-    for (;;) {
-        size_t more = sentinel_session_take(
-            &c->session, slice_make(bytes.data + taken, bytes.len - taken), &c->out);
-        taken += more;
-        client_send(c);
-        if (more == 0 || c->ending || stream_paused(c->stream)) {
-            return c->ending ? bytes.len : taken;
-        }
+    size_t taken = sentinel_session_take(&c->session, bytes, &c->out);
+    if (taken > 0) {
+        list_remove(&c->node);
+        list_push_back(&c->server->clients, &c->node);
+        stream_pause(c->stream); /* once per turn, so that others get theirs */
     }
-}
-
-static void client_go_on(struct sentinel_client *c)
-{
-    client_send(c);
-    if (!c->ending && c->out.len == 0 && c->session.state == SENTINEL_OPEN) {
-        stream_resume(c->stream);
-    }
+    client_go_on(c);
+    return c->ending ? bytes.len : taken;
 }
 
 static void sentinel_client_on_sent(void *owner)
@@ -129,7 +234,9 @@ static void sentinel_client_on_sent(void *owner)
 
 static void sentinel_client_on_ended(void *owner, int error)
 {
-    client_end(owner, stream_tls_problem(((struct sentinel_client *)owner)->stream) != NULL);
+    struct sentinel_client *c = owner;
+    /* A peer that has closed its side only has all answers: as long as some wait, nothing is read, not even its end. */
+    client_end(c, error == 0 || stream_tls_problem(c->stream) != NULL);
 }
 
 static const struct stream_handler CLIENT_HANDLER = {.data = sentinel_client_on_data,
@@ -141,10 +248,10 @@ void sentinel_server_publish(struct sentinel_server *server, const char *channel
                              const char *message)
 {
     LIST_FOREACH (node, &server->clients) {
-        struct sentinel_client *c = CONTAINER_OF(node, struct sentinel_client, node);
+        struct sentinel_client *c = client_at(node);
         if (c->session.channel_count > 0 && c->session.state != SENTINEL_OVER) {
             sentinel_session_publish(&c->session, channel, message, &c->out);
-            client_send(c);
+            client_go_on(c);
         }
     }
 }
@@ -152,7 +259,7 @@ void sentinel_server_publish(struct sentinel_server *server, const char *channel
 void sentinel_server_requested(struct sentinel_server *server, uint64_t session_id, int error)
 {
     LIST_FOREACH (node, &server->clients) {
-        struct sentinel_client *c = CONTAINER_OF(node, struct sentinel_client, node);
+        struct sentinel_client *c = client_at(node);
         if (c->session.id == session_id && c->session.state == SENTINEL_WAITING) {
             sentinel_session_requested(&c->session, error, &c->out);
             client_go_on(c);
@@ -163,29 +270,68 @@ void sentinel_server_requested(struct sentinel_server *server, uint64_t session_
 
 /* --- connections */
 
-/* Ends a connection if there are too many: one without a subscription if there is any. */
-static void make_room(struct sentinel_server *server)
+/* Whether a client has taken too long to log in or to read. */
+static bool client_is_late(struct sentinel_client *c, uint64_t now_ms)
 {
-    if (server->client_count < SENTINEL_CLIENTS_MAX || list_empty(&server->clients)) {
-        return; /* empty: all are about to end */
+    size_t sending = stream_sending(c->stream);
+    bool in = c->session.logged_in && !stream_in_handshake(c->stream);
+    if (in && (sending == 0 || sending != c->sending)) {
+        c->moved_ms = now_ms;
     }
+    c->sending = sending;
+    return now_ms - c->moved_ms >= (uint64_t)c->server->s.patience_ms;
+}
+
+static void server_on_sweep(uv_timer_t *timer)
+{
+    struct sentinel_server *server = timer->data;
     LIST_FOREACH (node, &server->clients) {
-        struct sentinel_client *c = CONTAINER_OF(node, struct sentinel_client, node);
-        if (c->session.channel_count == 0) {
+        struct sentinel_client *c = client_at(node);
+        if (client_is_late(c, uv_now(server->s.loop))) {
             client_end(c, false);
-            return;
         }
     }
-    client_end(CONTAINER_OF(server->clients.next, struct sentinel_client, node), false);
+    if (list_empty(&server->clients)) {
+        (void)uv_timer_stop(&server->sweep);
+    }
+}
+
+/* Ends a connection if there are too many: one of the address that has the most, so that an address alone cannot end those of
+ * others. */
+static void make_room(struct sentinel_server *server)
+{
+    struct sentinel_client *gone = NULL; /* silent longest, of the largest crowd */
+    if (server->client_count < SENTINEL_CLIENTS_MAX) {
+        return;
+    }
+    LIST_FOREACH (node, &server->clients) {
+        struct sentinel_client *c = client_at(node);
+        if (gone == NULL || *c->crowd > *gone->crowd ||
+            (c->crowd == gone->crowd && c->session.channel_count == 0 &&
+             gone->session.channel_count > 0)) {
+            gone = c;
+        }
+    }
+    if (gone != NULL) { /* else all are about to end */
+        client_end(gone, false);
+    }
+}
+
+static uint16_t *crowd_of(struct sentinel_server *server, const char *host)
+{
+    char network[NET_NETWORK_MAX];
+    net_network_name(host, network);
+    return &server->crowds[hash_keyed(&server->key, network, strlen(network)) % CROWDS];
 }
 
 static void sentinel_on_accepted(void *ctx, struct stream *stream)
 {
     struct sentinel_server *server = ctx;
-    struct sentinel_client *c = calloc(1, sizeof *c);
-    if (server->closing || c == NULL ||
-        (server->s.tls != NULL &&
-         stream_use_tls(stream, server->s.tls, STREAM_TLS_ONLY, NULL) != 0)) {
+    struct worker *worker = server->working ? &server->worker : NULL;
+    bool room = !server->closing && server->client_count < SOCKETS_MAX;
+    struct sentinel_client *c = room ? calloc(1, sizeof *c) : NULL;
+    if (c == NULL || (server->s.tls != NULL &&
+                      stream_use_tls(stream, server->s.tls, STREAM_TLS_ONLY, worker) != 0)) {
         free(c);
         stream_close(stream);
         return;
@@ -193,19 +339,42 @@ static void sentinel_on_accepted(void *ctx, struct stream *stream)
     make_room(server);
     c->server = server;
     c->stream = stream;
+    c->moved_ms = uv_now(server->s.loop);
     buf_init(&c->out, SENTINEL_UNSENT_MAX);
+    turn_init(&c->turn, client_take_turn);
     sentinel_session_init(&c->session, &server->s.backend, ++server->last_id);
     list_push_back(&server->clients, &c->node);
     server->client_count++;
     (void)uv_tcp_keepalive((uv_tcp_t *)stream_handle(stream), 1, KEEP_ALIVE_S);
-    if (stream_start(stream, &CLIENT_HANDLER, c) != 0) {
+    int rc = stream_start(stream, &CLIENT_HANDLER, c);
+    c->crowd = crowd_of(server, stream_peer(stream)->host);
+    (*c->crowd)++;
+    if (rc != 0) {
         client_end(c, false);
+    }
+    if (!uv_is_active((uv_handle_t *)&server->sweep)) {
+        (void)uv_timer_start(&server->sweep, server_on_sweep, SWEEP_MS, SWEEP_MS);
     }
 }
 
 static void sentinel_on_refused(void *ctx, int error)
 {
     /* The client is gone, or there is no descriptor for it; the listener goes on. */
+}
+
+static int server_start(struct sentinel_server *server, int *ret_detail)
+{
+    const struct worker_options options = {.threads = 1, .nice = SECURING_NICE};
+    const struct listener_callbacks callbacks = {
+        .accepted = sentinel_on_accepted, .refused = sentinel_on_refused, .ctx = server};
+    if (server->s.tls != NULL) {
+        int rc = worker_init(&server->worker, server->s.loop, &options);
+        if (rc != 0) {
+            return rc;
+        }
+        server->working = true;
+    }
+    return listener_start(server->listener, BACKLOG, &callbacks, ret_detail);
 }
 
 int sentinel_server_open(const struct sentinel_server_settings *settings,
@@ -218,9 +387,12 @@ int sentinel_server_open(const struct sentinel_server_settings *settings,
     if (server == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    assert(settings->port >= 0 && settings->port <= UINT16_MAX);
+    assert(settings->port >= 0 && settings->port <= UINT16_MAX && settings->patience_ms > 0);
     server->s = *settings;
     list_init(&server->clients);
+    list_init(&server->lingering);
+    random_bytes(&server->key, sizeof server->key);
+    refusals_init(&server->refusals);
     if (strlen(settings->host) >= sizeof at.host) {
         rc = CONCLAVE_EINVAL;
     } else {
@@ -231,10 +403,13 @@ int sentinel_server_open(const struct sentinel_server_settings *settings,
         free(server);
         return rc;
     }
-    struct listener_callbacks callbacks = {
-        .accepted = sentinel_on_accepted, .refused = sentinel_on_refused, .ctx = server};
-    server->listening = true;
-    rc = listener_start(server->listener, BACKLOG, &callbacks, ret_detail);
+    if (uv_timer_init(settings->loop, &server->sweep) != 0) {
+        abort(); /* cannot fail: it allocates nothing */
+    }
+    server->sweep.data = server;
+    turns_init(&server->turns, settings->loop);
+    server->parts = 3;
+    rc = server_start(server, ret_detail);
     if (rc != 0) {
         sentinel_server_close(server, NULL, NULL);
         return rc;
@@ -250,13 +425,6 @@ int sentinel_server_port(const struct sentinel_server *server)
     return at.port;
 }
 
-static void sentinel_on_listener_closed(void *ctx)
-{
-    struct sentinel_server *server = ctx;
-    server->listening = false;
-    server_check_gone(server);
-}
-
 void sentinel_server_close(struct sentinel_server *server, void (*closed)(void *ctx), void *ctx)
 {
     assert(!server->closing);
@@ -264,8 +432,13 @@ void sentinel_server_close(struct sentinel_server *server, void (*closed)(void *
     server->closed = closed;
     server->closed_ctx = ctx;
     while (!list_empty(&server->clients)) {
-        client_end(CONTAINER_OF(server->clients.next, struct sentinel_client, node), false);
+        client_end(client_at(server->clients.next), false);
     }
-    listener_close(server->listener, sentinel_on_listener_closed, server);
+    while (!list_empty(&server->lingering)) {
+        lingering_close(client_at(server->lingering.next));
+    }
+    listener_close(server->listener, server_part_closed, server);
     server->listener = NULL;
+    uv_close((uv_handle_t *)&server->sweep, server_on_timer_closed);
+    turns_close(&server->turns, server_part_closed, server);
 }

@@ -1,9 +1,12 @@
 /*
  * The port of Sentinel's protocol: accepts connections, gives their bytes to sessions (sentinel_session.h), sends the answers, and
- * publishes events to subscribers. Runs in a libuv loop and never blocks.
+ * publishes events to subscribers. Runs in a libuv loop and never blocks: each client gets one call of its session per turn of
+ * the loop, and a worker does the TLS handshakes. What a client has sent before its end is answered.
  *
- * Limits: SENTINEL_CLIENTS_MAX connections, half of the descriptors that a process usually has; if they are used up, the one
- * that was silent longest makes room, one without a subscription first. A client that does not read SENTINEL_UNSENT_MAX bytes is disconnected. TCP keep-alive ends connections whose
+ * Limits: SENTINEL_CLIENTS_MAX connections, half of the descriptors that a process usually has. If they are used up, the
+ * address with the most connections makes room with the one that was silent longest, one without a subscription first. A
+ * client that does not read SENTINEL_UNSENT_MAX bytes is disconnected. So is one that needs longer than patience_ms for its
+ * TLS handshake and log-in, or reads nothing for that time while bytes wait for it. TCP keep-alive ends connections whose
  * peer is gone.
  */
 #ifndef REDIS_SENTINEL_SENTINEL_SERVER_H
@@ -12,7 +15,11 @@
 #include "net/listener.h"
 #include "redis/sentinel/sentinel_session.h"
 
-enum { SENTINEL_CLIENTS_MAX = 512, SENTINEL_UNSENT_MAX = 256 * 1024 };
+enum {
+    SENTINEL_CLIENTS_MAX = 512,
+    SENTINEL_UNSENT_MAX = 256 * 1024,
+    SENTINEL_PATIENCE_MS = 10000,
+};
 
 struct sentinel_server;
 
@@ -21,10 +28,14 @@ struct sentinel_server_settings {
     const char *host;                /* "": every interface */
     int port;                        /* 0: a free one */
     struct tls_context *tls;         /* outlives the server; NULL: plain text */
+    int64_t patience_ms;             /* usually SENTINEL_PATIENCE_MS */
     struct sentinel_backend backend; /* its pointers outlive the server */
+    /* A client is sent away; once per minute, address and reason. ctx is the backend's. May be NULL. */
+    void (*refused)(void *ctx, const char *peer, const char *why);
 };
 
-/* Listens. 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (host), or the errors of listener_open with *ret_detail. */
+/* Listens. 0, CONCLAVE_ENOMEM, CONCLAVE_EIO (no thread), CONCLAVE_EINVAL (host), or the errors of listener_open with
+ * *ret_detail. */
 int sentinel_server_open(const struct sentinel_server_settings *settings,
                          struct sentinel_server **ret, int *ret_detail) CONCLAVE_MUST_USE;
 

@@ -22,11 +22,20 @@ void sentinel_session_finish(struct sentinel_session *s)
     s->channel_count = 0;
 }
 
+/* Lines of a web page's form, whatever the protocol of the request. */
+static bool is_cross_protocol(const struct sentinel_request *request)
+{
+    return request->count > 0 && (sentinel_word_is(request->words[0], "post") ||
+                                  sentinel_word_is(request->words[0], "host:"));
+}
+
 size_t sentinel_session_take(struct sentinel_session *s, struct slice bytes, struct buf *out)
 {
     size_t taken = 0;
-    while (s->state == SENTINEL_OPEN && taken < bytes.len && buf_ok(out) &&
-           out->len < SENTINEL_ANSWERS_MAX) {
+    for (int left = SENTINEL_TURN_REQUESTS;
+         left > 0 && s->state == SENTINEL_OPEN && taken < bytes.len && buf_ok(out) &&
+         out->len < SENTINEL_ANSWERS_MAX;
+         left--) {
         struct sentinel_request request;
         struct sentinel_out answer = {.buf = out, .resp3 = s->resp3};
         const char *why = "";
@@ -42,7 +51,10 @@ size_t sentinel_session_take(struct sentinel_session *s, struct slice bytes, str
             break;
         }
         taken += len;
-        if (request.http) {
+        if (is_cross_protocol(&request)) {
+            s->refusal = "it sends POST or Host:, as a browser does for a hostile web page";
+            s->state = SENTINEL_OVER;
+        } else if (request.http) {
             sentinel_http(s, &request, out);
             s->state = SENTINEL_OVER;
         } else if (request.count > 0) {

@@ -3,9 +3,11 @@
  * protocol, whether it has logged in, and its subscriptions.
  *
  * Answers come in the order of the requests. A request for a fail-over is answered when it is stored; until then the session
- * takes no further bytes. An HTTP request gets one answer and ends the session.
+ * takes no further bytes. An HTTP request gets one answer and ends the session. A line that begins with POST or Host: ends
+ * it without an answer, as in Redis: a web page can make a browser send such lines, and commands behind them.
  *
- * Limits: those of sentinel_request.h; SENTINEL_CHANNELS_MAX subscriptions of SENTINEL_CHANNEL_MAX bytes.
+ * Limits: those of sentinel_request.h; SENTINEL_CHANNELS_MAX subscriptions of SENTINEL_CHANNEL_MAX bytes; the
+ * SENTINEL_TRIES_MAX-th wrong password ends the session.
  */
 #ifndef REDIS_SENTINEL_SENTINEL_SESSION_H
 #define REDIS_SENTINEL_SENTINEL_SESSION_H
@@ -18,6 +20,8 @@ enum {
     SENTINEL_CHANNELS_MAX = 64,
     SENTINEL_CHANNEL_MAX = 128,
     SENTINEL_ANSWERS_MAX = 32 * 1024,
+    SENTINEL_TURN_REQUESTS = 4, /* requests that are answered at once */
+    SENTINEL_TRIES_MAX = 3,     /* wrong passwords */
 };
 
 /* What sessions ask of the manager. */
@@ -41,8 +45,10 @@ struct sentinel_session {
     const struct sentinel_backend *backend;
     uint64_t id;
     enum sentinel_session_state state;
+    const char *refusal; /* the session is over because of this, for the log; NULL: no */
     bool resp3;
     bool logged_in;
+    unsigned wrong_tries; /* to log in */
     bool has_name;
     char name[SENTINEL_CHANNEL_MAX]; /* by CLIENT SETNAME */
     size_t channel_count;
@@ -58,8 +64,8 @@ void sentinel_session_init(struct sentinel_session *s, const struct sentinel_bac
                            uint64_t id);
 void sentinel_session_finish(struct sentinel_session *s);
 
-/* Answers the whole requests of bytes into out, which records a failure, until out has SENTINEL_ANSWERS_MAX bytes. Returns
- * the number of bytes it took. */
+/* Answers the whole requests of bytes into out, which records a failure: at most SENTINEL_TURN_REQUESTS, and until out has
+ * SENTINEL_ANSWERS_MAX bytes. Returns the number of bytes it took. */
 size_t sentinel_session_take(struct sentinel_session *s, struct slice bytes, struct buf *out);
 
 /* The outcome of the stored request: 0 or an error. */

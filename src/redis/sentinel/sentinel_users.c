@@ -25,7 +25,8 @@ static const char *user_add(struct sentinel_users *users, const char *line)
     if (len == 0 || line[0] == '#') {
         return NULL;
     }
-    if (line[len] == '\0' && len == LINE_MAX_BYTES - 1) {
+    if ((line[len] == '\0' && len == LINE_MAX_BYTES - 1) || name > SENTINEL_USER_MAX ||
+        (gap < len && len - gap > SENTINEL_PASSWORD_MAX)) {
         return "is too long";
     }
     if (name == 0 || gap == name || gap >= len) {
@@ -102,6 +103,9 @@ bool sentinel_users_permit(const struct sentinel_users *users, struct slice name
                            struct slice password)
 {
     bool permitted = false;
+    if (name.len > SENTINEL_USER_MAX || password.len > SENTINEL_PASSWORD_MAX) {
+        return false;
+    }
     for (size_t i = 0; i < users->count; i++) {
         const struct sentinel_user *user = &users->list[i];
         permitted |= same(user->password, password) & same(user->line, name);

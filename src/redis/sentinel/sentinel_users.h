@@ -1,4 +1,10 @@
-/* The users of Sentinel's protocol: a file of lines "NAME PASSWORD". Comparing takes the same time for all passwords. */
+/*
+ * The users of Sentinel's protocol: a file of lines "NAME PASSWORD". Comparing takes the same time for all passwords of
+ * one length.
+ *
+ * Limits: SENTINEL_USERS_MAX users, names of SENTINEL_USER_MAX bytes, passwords of SENTINEL_PASSWORD_MAX bytes. What a
+ * client sends beyond them is refused without a comparison.
+ */
 #ifndef REDIS_SENTINEL_SENTINEL_USERS_H
 #define REDIS_SENTINEL_SENTINEL_USERS_H
 
@@ -6,7 +12,12 @@
 
 #include <conclave/error.h>
 
-enum { SENTINEL_USERS_MAX = 64, SENTINEL_WHY_MAX = 512 };
+enum {
+    SENTINEL_USERS_MAX = 64,
+    SENTINEL_USER_MAX = 128,
+    SENTINEL_PASSWORD_MAX = 512,
+    SENTINEL_WHY_MAX = 512,
+};
 
 struct sentinel_users;
 

@@ -45,6 +45,24 @@ static void test_lines(void **state)
     sentinel_users_close(NULL);
 }
 
+/* No more is compared than a password can have. */
+static void test_the_longest(void **state)
+{
+    struct sentinel_users *users;
+    char why[SENTINEL_WHY_MAX];
+    char line[SENTINEL_USER_MAX + SENTINEL_PASSWORD_MAX + 10];
+    memset(line, 'a', sizeof line);
+    line[SENTINEL_USER_MAX] = ' ';
+    line[SENTINEL_USER_MAX + 1 + SENTINEL_PASSWORD_MAX] = '\0';
+    assert_int_equal(users_of(line, &users, why), 0);
+    struct slice name = slice_make(line, SENTINEL_USER_MAX);
+    const char *password = line + SENTINEL_USER_MAX + 1;
+    assert_true(sentinel_users_permit(users, name, slice_make(password, SENTINEL_PASSWORD_MAX)));
+    assert_false(
+        sentinel_users_permit(users, name, slice_make(password, SENTINEL_PASSWORD_MAX + 1)));
+    sentinel_users_close(users);
+}
+
 static void expect_bad(const char *text, const char *said)
 {
     struct sentinel_users *users = NULL;
@@ -74,6 +92,11 @@ static void test_what_is_refused(void **state)
     memcpy(line, "u secret", 8);
     line[sizeof line - 1] = '\0';
     expect_bad(line, "line 1 is too long");
+    line[2 + SENTINEL_PASSWORD_MAX + 1] = '\0';
+    expect_bad(line, "line 1 is too long");
+    line[1] = 'a';
+    line[SENTINEL_USER_MAX + 1] = ' ';
+    expect_bad(line, "line 1 is too long");
     assert_int_equal(sentinel_users_open("/nonexistent/file", &users, why), CONCLAVE_EIO);
     assert_non_null(strstr(why, "/nonexistent/file"));
 }
@@ -82,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_the_longest),
         cmocka_unit_test(test_what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
