@@ -9,7 +9,7 @@
  * Read in this order: conclave/cpp/async.hpp (styles of a call), conclave/cpp/handle.hpp (life of a handle, exceptions in
  * callbacks), conclave/cpp/client.hpp, then the recipes. docs/cpp.md is an introduction.
  *
- * Options begin with what most programs set; with C++20 members can be named: {.path = "/a", .on_closed = ...}.
+ * The first members of options are those that most programs set; in C++20 write {.path = "/a", .on_closed = ...}.
  * Callbacks are called one at a time, by a thread of the library (conclave/recipes.h), and get a reference to the handle
  * that lives as long as the call. Functions that wait fail in a callback with CONCLAVE_EDEADLK.
  */
@@ -22,6 +22,7 @@
 #include <conclave/cpp/election.hpp>
 #include <conclave/cpp/group.hpp>
 #include <conclave/cpp/lock.hpp>
+#include <conclave/cpp/partitioner.hpp>
 #include <conclave/cpp/queue.hpp>
 #include <conclave/cpp/redis.hpp>
 #include <conclave/cpp/value.hpp>

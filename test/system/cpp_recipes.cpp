@@ -85,6 +85,15 @@ static void semaphores()
     CHECK(conclave::semaphore::contenders(client, path).size() == 2);
     first = conclave::grant();
     CHECK(three.try_lock_for(patience));
+    conclave::semaphore_options all;
+    all.path = fresh("permits");
+    all.permits = 3;
+    all.take = 3;
+    conclave::semaphore whole(client, all);
+    all.take = 1;
+    conclave::semaphore single(client, all);
+    const auto taken = whole.acquire();
+    CHECK(taken && !single.try_lock());
     conclave::semaphore other(client, {path, 3});
     CHECK(code_of([&] { (void)other.acquire(); }) == CONCLAVE_ECONFLICT);
 }
@@ -305,9 +314,47 @@ static void groups()
     UNTIL(discovery.instances().size() == 1);
     const auto instance = discovery.pick();
     CHECK(instance && instance->uri == "http://10.0.0.1:80" && instance->id == registration.id());
+    CHECK(conclave::discovery::services(client, base) == std::vector<std::string>{"shop"});
+    CHECK(conclave::discovery::find(client, base, "shop", instance->id)->port == 80);
+    CHECK(!conclave::discovery::find(client, base, "shop", "none"));
     discovery.note_error(instance->id);
     registration.update(nullptr, true);
     UNTIL(!discovery.pick());
+}
+
+static void partitioners()
+{
+    auto client = connect();
+    std::atomic<size_t> mine{0};
+    std::atomic<int> released{0};
+    conclave::partitioner_options options;
+    options.path = fresh("parts");
+    options.items = {"a", "b", "c"};
+    options.id = "one";
+    options.settle = milliseconds(50);
+    options.on_acquired = [&](auto &, const std::vector<std::string> &items) {
+        mine = items.size();
+    };
+    options.on_release = [&](conclave::partitioner &self, std::error_code, milliseconds) {
+        released++;
+        self.release();
+    };
+    options.partition = [](auto &, const std::string &self, const auto &members,
+                           const auto &items) { /* all for the last member */
+                                                return std::vector<bool>(items.size(),
+                                                                         self == members.back());
+    };
+    conclave::partitioner one(client, options);
+    one.wait(patience);
+    UNTIL(mine == 3 && one.status() == CONCLAVE_PARTITION_ACQUIRED);
+    options.id = "two";
+    std::atomic<bool> all{false};
+    options.on_acquired = [&](auto &, const std::vector<std::string> &items) {
+        all = items == std::vector<std::string>{"a", "b", "c"};
+    };
+    conclave::partitioner two(client, options);
+    UNTIL(all && mine == 0);
+    CHECK(released >= 1);
 }
 
 static void values()
@@ -436,6 +483,7 @@ const std::vector<test_case> recipe_cases = {
     {"repeated_acks", repeated_acks},
     {"barriers", barriers},
     {"groups", groups},
+    {"partitioners", partitioners},
     {"values", values},
     {"caches", caches},
     {"redis", redis},

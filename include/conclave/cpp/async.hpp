@@ -85,7 +85,7 @@ class time_span
 inline constexpr time_span forever = milliseconds::max();
 
 /* Gets the exceptions that leave a function of the program which the library called; `where` names the
- * function ("on_elected"). It must not throw; what it throws is dropped. */
+ * function ("on_elected"). Its own exceptions are dropped. */
 using exception_handler = std::function<void(std::exception_ptr exception, const char *where)>;
 
 struct use_future_t {
@@ -319,7 +319,7 @@ using styles = std::enable_if_t<sizeof...(S) <= 1 && (is_style<S, T> && ...), in
 
 /*
  * Makes a call in the style that the caller chose. call: int(T &), waits. begin: int(completion<T> *),
- * begins; it calls done later if it returns 0. Both are called at most once, and hold what they need.
+ * begins; it calls done later if it returns 0. Both are called at most once, and own their arguments.
  */
 template <class T, class Call, class Begin>
 result_t<T> run(const std::shared_ptr<const sink> &, const char *what, Call call, Begin)
@@ -448,7 +448,7 @@ template <class T = void> class task
   public:
     using promise_type = std::conditional_t<std::is_void_v<T>, void_promise, value_promise>;
 
-    /* Waits for its end; throws what it threw. Once; not in a callback. */
+    /* Waits for its end; throws its exception. Once; not in a callback. */
     T get()
     {
         return result_.get();

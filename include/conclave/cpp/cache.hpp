@@ -73,15 +73,6 @@ inline cache_node to_cached(const conclave_cache_node &raw)
     return made;
 }
 
-inline std::vector<const char *> c_strings(const std::vector<std::string> &list)
-{
-    std::vector<const char *> made;
-    for (const std::string &each : list) {
-        made.push_back(each.c_str());
-    }
-    return made;
-}
-
 } // namespace detail
 
 /* A node, its children, or a subtree in memory; lookups send nothing. */

@@ -41,7 +41,7 @@ struct sasl_options {
     std::string host{};
 };
 
-/* The id and password of a session that is to be continued. */
+/* The id and password of a session that the client continues. */
 struct session_key {
     int64_t id = 0;
     std::array<uint8_t, 16> passwd{};
@@ -404,7 +404,7 @@ class client
                                               {}, std::forward<S>(style)...);
     }
 
-    /* Who this client is for the servers' ACLs (ZooKeeper 3.7). */
+    /* The ids of this client that the servers compare with ACLs (ZooKeeper 3.7). */
     template <class... S, detail::styles<std::vector<identity>, S...> = 0>
     decltype(auto) identities(S &&...style) const
     {
@@ -475,7 +475,7 @@ class client
     {
         return milliseconds(session_ ? conclave_client_timeout_ms(session_->client()) : -1);
     }
-    /* Runs what is due, callbacks included; false: the client is closed. */
+    /* Does the work that is due, callbacks included; false: the client is closed. */
     bool dispatch() const noexcept
     {
         const auto keep = session_;

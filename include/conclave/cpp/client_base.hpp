@@ -192,7 +192,7 @@ class client_base
     virtual void on_log(const log_line &)
     {
     }
-    /* What a function of the program threw in a callback. */
+    /* An exception that left a function of the program in a callback. */
     virtual void on_exception(std::exception_ptr exception, const char *where)
     {
         try {

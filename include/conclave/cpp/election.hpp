@@ -121,7 +121,7 @@ class election : public detail::basic_handle<election, election_options, detail:
         return won;
     }
 
-    /* The one that leads, in any naming, also of another library; empty: nobody. */
+    /* The leader, in any naming, also of another library; empty: nobody leads. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static std::optional<participant> find_leader(const client &client, const std::string &path,
                                                   time_span timeout = forever, S &&...style)
@@ -455,7 +455,7 @@ struct breadcrumb {
 
 class elector;
 
-/* As struct conclave_elector_options and its callbacks. What activate, deactivate and fence throw counts as a
+/* As struct conclave_elector_options and its callbacks. An exception of activate, deactivate or fence counts as a
  * failure: not active; not certainly stopped; not fenced. */
 struct elector_options {
     std::string dir{};
@@ -478,7 +478,7 @@ struct elector_options {
     acl_list acl{};
 };
 
-/* What is in the elector's folder, as struct conclave_elector_view. */
+/* The content of the elector's folder, as struct conclave_elector_view. */
 struct elector_view {
     std::optional<breadcrumb> lock; /* of the member that has the lock */
     int64_t lock_session = 0;
@@ -573,7 +573,7 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
             nullptr, std::forward<S>(style)...);
     }
 
-    /* For operators: what is in dir; the confirmation that a member is dead. */
+    /* For operators: the content of dir; the confirmation that a member is dead. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     static elector_view view(const client &client, const std::string &dir,
                              time_span timeout = forever, S &&...style)

@@ -77,7 +77,7 @@ inline const std::error_category &error_category() noexcept
     return instance;
 }
 
-/* What every function without an error_code throws; code() is the code. */
+/* Thrown by every function that is called without an error_code; code() is the code. */
 class error : public std::system_error
 {
   public:

@@ -213,6 +213,7 @@ struct discovery_options {
     std::function<void(discovery &, std::error_code why)> on_closed{};
     time_span debounce{};
     time_span down{milliseconds(30000)};
+    int down_errors = 0; /* errors that make an instance left out; 0: 1 */
 };
 
 namespace detail
@@ -381,6 +382,46 @@ class discovery
             nullptr, std::forward<S>(style)...);
     }
 
+    /* The names of all services at path, ordered, without a handle. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    static std::vector<std::string> services(const client &client, const std::string &path,
+                                             time_span timeout = forever, S &&...style)
+    {
+        return detail::run_list<std::string>(
+            client, "services",
+            [&](conclave_recipes *recipes, char ***list, size_t *count) {
+                return conclave_service_names(recipes, path.c_str(), detail::wait_ms(timeout), list,
+                                              count);
+            },
+            conclave_service_names_free, [](const char &first) { return detail::text(&first); },
+            std::forward<S>(style)...);
+    }
+
+    /* One instance by its id, without a handle; empty: there is none. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    static std::optional<instance> find(const client &client, const std::string &path,
+                                        const std::string &name, const std::string &id,
+                                        time_span timeout = forever, S &&...style)
+    {
+        const auto keep = client.shared();
+        return detail::run<std::optional<instance>>(
+            detail::no_sink(), "find",
+            [&](std::optional<instance> &value) -> int {
+                conclave_instance *raw = nullptr;
+                int error =
+                    keep ? conclave_service_instance(keep->recipes(), path.c_str(), name.c_str(),
+                                                     id.c_str(), detail::wait_ms(timeout), &raw)
+                         : static_cast<int>(CONCLAVE_ECLOSED);
+                const std::unique_ptr<conclave_instance, void (*)(conclave_instance *)> held(
+                    raw, conclave_instance_free);
+                if (error == 0) {
+                    value = detail::to_instance(*raw);
+                }
+                return error == CONCLAVE_NO_NODE ? 0 : error;
+            },
+            nullptr, std::forward<S>(style)...);
+    }
+
   private:
     static int open(state &s, void *ctx, conclave_discovery **ret)
     {
@@ -390,6 +431,7 @@ class discovery
         raw.name = o.name.c_str();
         raw.debounce_ms = o.debounce.count();
         raw.down_ms = o.down.count();
+        raw.down_errors = o.down_errors;
         auto calls = detail::sized<conclave_discovery_callbacks>(0);
         calls.on_change = [](conclave_discovery *there, auto list, size_t count, bool stale,
                              void *self) {

@@ -45,7 +45,7 @@ struct binding {
     }
 };
 
-/* What a C handle calls: lives from its opening until its on_closed has returned and no C++ handle has it.
+/* The context of a C handle's callbacks: lives from its opening until its on_closed has returned and no C++ handle has it.
  * Options: the options of the program with its functions; needs a member on_closed. */
 template <class Handle, class Options, class Binding>
 class handle_state final

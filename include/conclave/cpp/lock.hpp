@@ -33,7 +33,7 @@ inline uint64_t new_owner() noexcept
     return ++last;
 }
 
-/* What a grant may do with its lock or semaphore. */
+/* A lock or semaphore as its grants use it. */
 struct grantor {
     virtual bool is_held() const noexcept = 0;
     virtual int release(uint64_t owner) noexcept = 0;
@@ -135,6 +135,8 @@ struct semaphore_options {
     std::function<void(semaphore &, std::error_code why)> on_closed{};
     lease_options lease{};
     acl_list acl{};
+    conclave_naming naming = CONCLAVE_NAMING_NATIVE;
+    int32_t take = 1; /* permits that an acquire takes at once */
 };
 
 namespace detail
@@ -250,7 +252,7 @@ template <class Lock> class standard_lock
     }
 };
 
-/* What locks and semaphores have in common. */
+/* The base of locks and semaphores. */
 template <class Handle, class Options, class Calls>
 class lockable : public basic_handle<Handle, Options, typename Calls::binding>,
                  public standard_lock<lockable<Handle, Options, Calls>>
@@ -681,6 +683,8 @@ class semaphore : public detail::lockable<semaphore, semaphore_options, detail::
         raw.path = o.path.c_str();
         raw.id = detail::or_null(o.id);
         raw.permits = o.permits;
+        raw.naming = o.naming;
+        raw.take = o.take;
         raw.lease = detail::to_raw(o.lease);
         acl.put(raw);
         auto calls = detail::sized<conclave_semaphore_callbacks>(0);

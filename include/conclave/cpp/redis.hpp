@@ -34,7 +34,7 @@ struct redis_view {
 struct redis_failover_options {
     std::string target{}; /* empty: the best replica */
     bool force = false;
-    milliseconds timeout{10000};
+    time_span timeout{milliseconds(10000)};
 };
 
 /* As struct conclave_redis_failover_result. */
@@ -199,7 +199,7 @@ class redis_follower
                 conclave_redis_failover_options raw = CONCLAVE_REDIS_FAILOVER_OPTIONS_INIT;
                 raw.target = detail::or_null(options.target);
                 raw.force = options.force;
-                raw.timeout_ms = options.timeout.count();
+                raw.timeout_ms = detail::option_ms(options.timeout);
                 conclave_redis_failover_result *got = nullptr;
                 const int error = conclave_redis_failover(there, &raw, &got);
                 if (error == 0) {
@@ -212,15 +212,16 @@ class redis_follower
             nullptr, std::forward<S>(style)...);
     }
 
-    /* The replicas, by what the managers last reported of them. */
+    /* The replicas, as the managers last reported them. */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
-    redis_replicas replicas(milliseconds timeout = forever, S &&...style) const
+    redis_replicas replicas(time_span timeout = forever, S &&...style) const
     {
         return run<redis_replicas>(
             "replicas",
             [=](conclave_redis *there, redis_replicas &value) {
                 conclave_redis_replicas *got = nullptr;
-                const int error = conclave_redis_list_replicas(there, timeout.count(), &got);
+                const int error =
+                    conclave_redis_list_replicas(there, detail::wait_ms(timeout), &got);
                 if (error == 0) {
                     value = {};
                     value.master = detail::text(got->master);

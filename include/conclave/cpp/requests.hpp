@@ -100,7 +100,7 @@ struct create_options {
 namespace detail
 {
 
-/* A request with what it points to. */
+/* A request that owns its strings and bytes. */
 class request
 {
   public:

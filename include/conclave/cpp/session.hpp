@@ -1,5 +1,5 @@
 /*
- * A session in C++, which a client and its handles share; and what all recipes have in common: ACLs, tokens, leases.
+ * The session that a client and its handles share, in C++; and ACLs, tokens and leases, which all recipes use.
  */
 #ifndef CONCLAVE_CPP_SESSION_HPP
 #define CONCLAVE_CPP_SESSION_HPP
@@ -132,6 +132,15 @@ class raw_acl
 inline const char *or_null(const std::string &text)
 {
     return text.empty() ? nullptr : text.c_str();
+}
+
+inline std::vector<const char *> c_strings(const std::vector<std::string> &list)
+{
+    std::vector<const char *> made;
+    for (const std::string &each : list) {
+        made.push_back(each.c_str());
+    }
+    return made;
 }
 
 inline conclave_lease_options to_raw(const lease_options &lease)
@@ -299,7 +308,7 @@ class countdown
     {
     }
 
-    /* What is left of it. */
+    /* The time that is left. */
     int64_t ms() const
     {
         const auto passed =
@@ -370,7 +379,7 @@ class session
                                     : std::max(left.ms(), std::min(timeout_ms, int64_t(100))));
     }
 
-    /* Without threads, before the program gives up its loop: runs what ends in the background. */
+    /* Without threads, before the program gives up its loop: runs the handles that end in the background. */
     void drain() noexcept
     {
         try {
