@@ -177,7 +177,7 @@ int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path,
         return CONCLAVE_EINVAL;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
-    struct blocking b = blocking_begin(rt->client, timeout_ms > 0 ? timeout_ms : 1);
+    struct blocking b = blocking_begin(rt->client, timeout_ms != 0 ? timeout_ms : 1);
     int error = blocking_once(&b, op, &reply);
     if (error == 0 && !permits_read(reply, &permits)) {
         error = CONCLAVE_ECONFLICT;

@@ -175,8 +175,18 @@ static void E137_several_of_kazoos(void **state)
     all_or_none(*state, CONCLAVE_NAMING_KAZOO, SEMAPHORE_PATH);
 }
 
+static void answer_slowly(struct fake_zk *zk, void *ctx)
+{
+    sleep_ms(50);
+}
+
 static void E137_the_list_counts_them(void **state)
 {
+    const struct fake_hook slow = {.op = WIRE_GET_DATA,
+                                   .path = SEMAPHORE_PATH,
+                                   .nth = 1,
+                                   .action = FAKE_CALL,
+                                   .fn = answer_slowly};
     struct fake_zk *zk = *state;
     struct user a;
     struct user b;
@@ -188,7 +198,8 @@ static void E137_the_list_counts_them(void **state)
     assert_int_equal(take(&a, PATIENCE_MS), 0);
     ask(&b);
     EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == 2);
-    assert_int_equal(conclave_semaphore_contenders(a.base.recipes, SEMAPHORE_PATH, PATIENCE_MS,
+    fake_zk_hook(zk, &slow);
+    assert_int_equal(conclave_semaphore_contenders(a.base.recipes, SEMAPHORE_PATH, CONCLAVE_FOREVER,
                                                    &list, &count, &permits),
                      0);
     assert_int_equal(count, 2);
