@@ -63,9 +63,12 @@ struct conclave_lock_options {
      * A writer that wants to read acquires its write lock again. */
     bool recursive;
     /* Which contenders of other libraries share the path:
-     *   CONCLAVE_NAMING_CURATOR_LOCK  InterProcessMutex, InterProcessReadWriteLock
+     *   CONCLAVE_NAMING_CURATOR_LOCK  InterProcessMutex, InterProcessReadWriteLock;
+     *                                 zk.Lock of go-zookeeper
      *   CONCLAVE_NAMING_KAZOO         Lock, ReadLock, WriteLock
-     * Readers and writers cannot be had with CONCLAVE_NAMING_CURATOR_LATCH. */
+     *   CONCLAVE_NAMING_PLAIN         GlobalLock of gozk-recipes. A random line in the node's data
+     *                                 finds a node whose reply was lost.
+     * CONCLAVE_NAMING_CURATOR_LATCH and CONCLAVE_NAMING_PLAIN have no readers and writers. */
     enum conclave_naming naming;
     struct conclave_lease_options lease;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
@@ -163,8 +166,8 @@ CONCLAVE_API int conclave_lock_try_upgrade(struct conclave_lock *lock,
 
 /* Asks the present holders to release the lock (on_revoke_request; also Curator's
  * RevocationListener): writes "__REVOKE__" to their nodes' data. Any handle on the path may ask.
- * 0, CONCLAVE_EEMPTY (no other holder), CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK in a callback, or the
- * answer's error. */
+ * 0, CONCLAVE_EEMPTY (no other holder), CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK in a callback,
+ * CONCLAVE_EINVAL with CONCLAVE_NAMING_PLAIN, or the answer's error. */
 CONCLAVE_API int conclave_lock_request_revoke(struct conclave_lock *lock,
                                               int64_t timeout_ms) CONCLAVE_MUST_USE;
 

@@ -65,6 +65,8 @@ enum conclave_naming {
     /* Elections only: no line of contenders. The path itself is the leader's ephemeral node, and
      * candidates race to create it (see conclave/election.h). */
     CONCLAVE_NAMING_FIXED,
+    /* <sequence>, without more. Locks that are not shared only. */
+    CONCLAVE_NAMING_PLAIN,
 };
 
 #ifdef __cplusplus

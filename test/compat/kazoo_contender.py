@@ -2,7 +2,8 @@
 """kazoo's locks or Election as a contender of mixed_election_test.py and mixed_lock_test.py:
 kazoo_contender.py KIND HOST PATH NAME FILE.
 
-KIND is lock, read, write, election, semaphore (of 2 permits), or race: a plain client that creates PATH itself as soon as it can. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
+KIND is lock, read, write, election, semaphore (of 2 permits), race: a plain client that creates PATH itself as soon as it can, or a
+lock as Go's libraries have it: gozk (gozk-recipes' GlobalLock), go-zookeeper (zk.Lock). Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
 one line to FILE at the begin and the end of each turn: name, "begin" or "end", nanoseconds of CLOCK_MONOTONIC.
 """
 
@@ -12,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import uuid
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import CancelledError, NodeExistsError
@@ -50,6 +52,41 @@ class Race:
             return
 
 
+class NumberLock:
+    """The lowest number below PATH holds; the others watch the number before theirs. prefix() is in front of the number."""
+
+    def __init__(self, prefix, client, path, name):
+        self.prefix = prefix
+        self.client = client
+        self.path = path
+        self.data = name.encode()
+        self.changed = threading.Event()
+        self.ending = False
+        self.node = None
+
+    def cancel(self):
+        self.ending = True
+        self.changed.set()
+
+    def __enter__(self):
+        self.client.ensure_path(self.path)
+        self.node = self.client.create(f"{self.path}/{self.prefix()}", self.data, ephemeral=True, sequence=True)
+        own = self.node.rsplit("/", 1)[1]
+        while not self.ending:
+            self.changed.clear()
+            names = sorted(self.client.get_children(self.path), key=lambda name: int(name.rsplit("-", 1)[-1]))
+            at = names.index(own)
+            if at == 0:
+                return self
+            if self.client.exists(f"{self.path}/{names[at - 1]}", watch=lambda event: self.changed.set()):
+                self.changed.wait()
+        self.client.delete(self.node)
+        raise CancelledError()
+
+    def __exit__(self, *why):
+        self.client.delete(self.node)
+
+
 def main():
     kind, host, path, name, file = sys.argv[1:]
     logging.disable(logging.CRITICAL)
@@ -58,7 +95,9 @@ def main():
     client = KazooClient(hosts=host, timeout=SESSION_S)
     client.start(timeout=15)
     make = {"election": client.Election, "lock": client.Lock, "read": client.ReadLock, "write": client.WriteLock,
-            "semaphore": functools.partial(client.Semaphore, max_leases=2), "race": functools.partial(Race, client)}[kind]
+            "semaphore": functools.partial(client.Semaphore, max_leases=2), "race": functools.partial(Race, client),
+            "gozk": functools.partial(NumberLock, lambda: "", client),
+            "go-zookeeper": functools.partial(NumberLock, lambda: f"_c_{uuid.uuid4().hex}-lock-", client)}[kind]
     contender = make(path, name)
 
     def wait_for_end():

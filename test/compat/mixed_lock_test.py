@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Our lock's contenders among other clients' on one path: kazoo's Lock, ReadLock, WriteLock; Curator's InterProcessMutex
-and InterProcessReadWriteLock.
+and InterProcessReadWriteLock; those of gozk-recipes and go-zookeeper, as kazoo_contender.py makes their nodes.
 
 Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
 anew: one holder at a time, or no writer beside anybody; and everybody gets turns.
@@ -73,6 +73,28 @@ def readers_and_writers_among_kazoo(server):
         return []
 
 
+def mutex_among_gozk(server):
+    program = kazoo_program()
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "turns")
+        path = "/mixed-lock-gozk"
+        mixed.run([mixed.Theirs("gozk1", [*program, "gozk", server.host, path, "gozk1", file]),
+                   mixed.Ours("our1", our_command(server, path, "plain", "our1", file)),
+                   mixed.Theirs("gozk2", [*program, "gozk", server.host, path, "gozk2", file]),
+                   mixed.Ours("our2", our_command(server, path, "plain", "our2", file))], file)
+        return []
+
+
+def mutex_among_go_zookeeper(server):
+    program = kazoo_program()
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "turns")
+        path = "/mixed-lock-go"
+        mixed.run([mixed.Theirs("go1", [*program, "go-zookeeper", server.host, path, "go1", file]),
+                   mixed.Ours("our1", our_command(server, path, "lock", "our1", file))], file)
+        return []
+
+
 def curator_program(folder):
     path = mixed.class_path()
     subprocess.run(["javac", "-cp", path, "-d", folder, os.path.join(mixed.HERE, "LockContender.java")], check=True)
@@ -106,4 +128,4 @@ def readers_and_writers_among_curator(server):
 
 if __name__ == "__main__":
     sys.exit(mixed.main((mutex_among_kazoo, readers_and_writers_among_kazoo, mutex_among_curator,
-                         readers_and_writers_among_curator), at_once=True))
+                         readers_and_writers_among_curator, mutex_among_gozk, mutex_among_go_zookeeper), at_once=True))

@@ -8,8 +8,12 @@ struct lock_options {
     struct hold_options hold;
     bool read;
     bool write;
-    int naming; /* enum conclave_naming */
+    int naming; /* index of lock_namings */
 };
+
+static const enum conclave_naming lock_namings[] = {
+    CONCLAVE_NAMING_NATIVE, CONCLAVE_NAMING_CURATOR_LATCH, CONCLAVE_NAMING_CURATOR_LOCK,
+    CONCLAVE_NAMING_KAZOO, CONCLAVE_NAMING_PLAIN};
 
 #define FIELD(name) offsetof(struct lock_options, name)
 
@@ -18,11 +22,12 @@ static const struct option_row ROWS[] = {
     {"read", 0, OPTION_FLAG, FIELD(read), NULL, "Share it with readers; wait for writers."},
     {"write", 0, OPTION_FLAG, FIELD(write), NULL,
      "Hold it alone, among readers. Without --read and --write: hold it alone."},
-    /* In the order of enum conclave_naming. */
-    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
+    /* In the order of lock_namings. */
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo|plain",
      "Names of the contenders' nodes, to share PATH with other clients. native, the default: "
      "Conclave's; latch: those of Curator's LeaderLatch; lock: those of its InterProcessMutex, "
-     "InterProcessReadWriteLock and LeaderSelector; kazoo: those of kazoo's locks and Election."},
+     "InterProcessReadWriteLock and LeaderSelector, and of go-zookeeper's Lock; kazoo: those of "
+     "kazoo's locks and Election; plain: numbers alone, as gozk's GlobalLock has them."},
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
 };
@@ -84,7 +89,7 @@ static int lock_start(struct hold *r, void **ret_holding)
                    : own->write ? CONCLAVE_LOCK_WRITE
                                 : CONCLAVE_LOCK_EXCLUSIVE;
     options.lease.grace_ms = hold_lease_grace_ms(r);
-    options.naming = (enum conclave_naming)own->naming;
+    options.naming = lock_namings[own->naming];
     int error = conclave_lock_open(r->recipes, &options, &callbacks, r, &lock);
     if (error != 0) {
         return error;
@@ -120,10 +125,11 @@ int command_lock(int argc, char **argv)
         code = hold_options_finish(&o.hold, &USAGE, kind, &o, &operands);
     }
     if (code == OPTIONS_GO_ON) {
-        bool latch = o.naming == CONCLAVE_NAMING_CURATOR_LATCH;
+        enum conclave_naming naming = lock_namings[o.naming];
+        bool alone = naming == CONCLAVE_NAMING_CURATOR_LATCH || naming == CONCLAVE_NAMING_PLAIN;
         const struct usage_rule rules[] = {
             {o.read && o.write, "give --read or --write, not both"},
-            {(o.read || o.write) && latch, "--naming latch has no readers and writers"},
+            {(o.read || o.write) && alone, "--naming latch and plain have no readers and writers"},
             {false, NULL},
         };
         code = usage_check(&USAGE, rules);

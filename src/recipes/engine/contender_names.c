@@ -20,6 +20,7 @@ static const struct naming_row {
     [CONCLAVE_NAMING_CURATOR_LATCH] = {"_c_", {"latch-", NULL, NULL}, true, true},
     [CONCLAVE_NAMING_CURATOR_LOCK] = {"_c_", {"lock-", "__READ__", "__WRIT__"}, true, true},
     [CONCLAVE_NAMING_KAZOO] = {"", {"__lock__", "__rlock__", "__lock__"}, false, false},
+    [CONCLAVE_NAMING_PLAIN] = {"", {"", NULL, NULL}, false, false},  /* the guid is in the data */
     [CONCLAVE_NAMING_FIXED] = {"", {"/", NULL, NULL}, false, false}, /* in no child's name */
 };
 
@@ -66,11 +67,14 @@ int32_t name_weight(const char *name)
     return weight >= 1 && weight <= INT32_MAX ? (int32_t)weight : 1;
 }
 
-/* The text after the last occurrence of marker, or NULL. A guid may hold the marker's
- * characters, a sequence cannot. */
+/* The text after the last occurrence of marker, all of it for an empty one, or NULL. A guid may hold the
+ * marker's characters, a sequence cannot. */
 static const char *after_last(const char *name, const char *marker)
 {
     const char *found = NULL;
+    if (marker[0] == '\0') {
+        return name;
+    }
     for (const char *at = strstr(name, marker); at != NULL; at = strstr(at + 1, marker)) {
         found = at + strlen(marker);
     }

@@ -44,7 +44,8 @@ struct line_entry {
 const char *name_marker(enum conclave_naming naming);
 
 /* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. Readers
- * and writers have no names in CONCLAVE_NAMING_CURATOR_LATCH. */
+ * and writers have no names in CONCLAVE_NAMING_CURATOR_LATCH and CONCLAVE_NAMING_PLAIN; in the latter the
+ * prefix is a guid that is in no name. */
 void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf);
 
 /* Adds to such a prefix that the contender asks for several permits ("<guid>-w3-n_"); only in

@@ -174,6 +174,12 @@ static bool create_is_fixed(const struct protected_create *create)
     return create->node.naming == CONCLAVE_NAMING_FIXED;
 }
 
+/* Names are numbers alone: the prefix is in the data. */
+static bool create_is_plain(const struct protected_create *create)
+{
+    return create->node.naming == CONCLAVE_NAMING_PLAIN;
+}
+
 static void delete_fixed(struct protected_create *create);
 
 /* The node exists and is ours. Takes path. */
@@ -228,12 +234,21 @@ static void examined_all(struct protected_create *create)
     }
 }
 
+static bool is_ours(const struct protected_create *create, const struct conclave_reply *reply)
+{
+    size_t len = strlen(create->prefix);
+    return reply->stat.ephemeral_owner == create->session_id &&
+           (!create_is_plain(create) ||
+            (reply->data_len >= len &&
+             memcmp((const char *)reply->data + reply->data_len - len, create->prefix, len) == 0));
+}
+
 static void on_examined(struct step *step, const struct conclave_reply *reply)
 {
     struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
     char **path = &create->found[create->examined];
     int error = 0;
-    if (reply->error == 0 && reply->stat.ephemeral_owner == create->session_id) {
+    if (reply->error == 0 && is_ours(create, reply)) {
         if (create->kept == NULL || reply->stat.czxid < create->kept_stat.czxid) {
             if (create->kept != NULL) {
                 error = delete_later(create, create->kept, NULL);
@@ -263,7 +278,15 @@ static void examine(struct protected_create *create)
         examined_all(create);
         return;
     }
-    step_ask(&create->step, CONCLAVE_OP_EXISTS, create->found[create->examined], on_examined);
+    step_ask(&create->step, create_is_plain(create) ? CONCLAVE_OP_GET : CONCLAVE_OP_EXISTS,
+             create->found[create->examined], on_examined);
+}
+
+static bool may_be_ours(const struct protected_create *create, const char *name)
+{
+    int32_t sequence;
+    return create_is_plain(create) ? sequence_parse(name, &sequence)
+                                   : strncmp(name, create->prefix, strlen(create->prefix)) == 0;
 }
 
 static void on_listed(struct step *step, const struct conclave_reply *reply)
@@ -281,7 +304,7 @@ static void on_listed(struct step *step, const struct conclave_reply *reply)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(reply->children[i], create->prefix, strlen(create->prefix)) == 0) {
+        if (may_be_ours(create, reply->children[i])) {
             char *path = path_join(create->node.parent, reply->children[i]);
             if (path == NULL) {
                 found_clear(create);
@@ -419,28 +442,46 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
     accept(create, path, &reply->stat);
 }
 
+/* The data, a newline and the guid; the data are a text. NULL without memory. */
+static char *marked_data(const struct protected_create *create)
+{
+    char *data = malloc(create->node.data_len + 1 + sizeof create->prefix);
+    char *at = data;
+    if (data != NULL) {
+        (void)block_add(&at, create->node.data, create->node.data_len);
+        at[-1] = '\n';
+        (void)strcpy(at, create->prefix);
+    }
+    return data;
+}
+
 static void create_submit(struct protected_create *create)
 {
     bool fixed = create_is_fixed(create);
-    char *path =
-        fixed ? strdup(create->node.parent) : path_join(create->node.parent, create->prefix);
+    bool plain = create_is_plain(create);
+    char *path = fixed ? strdup(create->node.parent)
+                       : path_join(create->node.parent, plain ? "" : create->prefix);
+    char *data = plain ? marked_data(create) : NULL;
     if (path != NULL && create->node.label != NULL) {
         char *labelled = text_concat(path, create->node.label);
         free(path);
         path = labelled;
     }
-    if (path == NULL) {
+    if (path == NULL || (plain && data == NULL)) {
+        free(path);
+        free(data);
         end(create, CONCLAVE_ENOMEM);
         return;
     }
-    struct conclave_op op =
-        conclave_op_create(path, create->node.data, create->node.data_len,
-                           fixed ? CONCLAVE_EPHEMERAL : CONCLAVE_EPHEMERAL_SEQUENTIAL);
+    struct conclave_op op = conclave_op_create(
+        path, plain ? data : create->node.data, plain ? strlen(data) : create->node.data_len,
+        fixed ? CONCLAVE_EPHEMERAL : CONCLAVE_EPHEMERAL_SEQUENTIAL);
     op.acl = create->node.acl;
     op.acl_count = create->node.acl_count;
     create->sent_ns = client_now_ns(machine_client(&create->machine));
     step_submit(&create->step, &op, on_created);
     free(path);
+    free(data);
 }
 
 static void protected_create_work(struct machine *machine)

@@ -7,6 +7,8 @@
  * More than one: the oldest is kept, the others are deleted. A node of an earlier session is
  * never taken for ours. A parent that is missing, or was reaped in between, is made again.
  *
+ * In CONCLAVE_NAMING_PLAIN the guid is the last line of the data, because names are numbers alone.
+ *
  * In CONCLAVE_NAMING_FIXED the node is `parent` itself, not sequential, and only its owner tells
  * whose it is. While another session's node has the name, a watch on it waits for its end.
  *
@@ -93,7 +95,7 @@ struct protected_create {
     int64_t session_id;           /* in which it is tried */
     int64_t sent_ns;              /* when the creation that was answered was sent; 0: recovered */
     char prefix[NAME_PREFIX_MAX]; /* of this attempt */
-    char **found;                 /* paths that bear the prefix */
+    char **found;                 /* paths that bear the prefix, or may in their data */
     size_t found_count;
     size_t examined; /* of them */
     char *kept;      /* the one that is ours, while it is examined */

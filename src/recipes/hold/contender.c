@@ -564,7 +564,7 @@ static bool contender_options_valid(const struct contender_options *o)
 {
     return option_path_valid(o->path) &&
            (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= CONTENDER_ID_MAX)) &&
-           (unsigned)o->naming <= CONCLAVE_NAMING_FIXED && lease_options_valid(o->lease);
+           (unsigned)o->naming <= CONCLAVE_NAMING_PLAIN && lease_options_valid(o->lease);
 }
 
 static bool contender_copy_options(struct contender *c, const struct contender_options *o,

@@ -99,10 +99,8 @@ static void on_data(struct step *step, const struct conclave_reply *reply)
 static enum conclave_naming guess_naming(const struct conclave_reply *reply, bool kinds)
 {
     static const enum conclave_naming all[] = {
-        CONCLAVE_NAMING_NATIVE,
-        CONCLAVE_NAMING_CURATOR_LATCH,
-        CONCLAVE_NAMING_CURATOR_LOCK,
-        CONCLAVE_NAMING_KAZOO,
+        CONCLAVE_NAMING_NATIVE, CONCLAVE_NAMING_CURATOR_LATCH, CONCLAVE_NAMING_CURATOR_LOCK,
+        CONCLAVE_NAMING_KAZOO,  CONCLAVE_NAMING_PLAIN,
     };
     enum conclave_naming best = CONCLAVE_NAMING_NATIVE;
     size_t most = 0;

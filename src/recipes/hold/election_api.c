@@ -15,7 +15,8 @@ enum { DATA_MAX = 64 * 1024 };
 
 static bool election_options_valid(const struct conclave_election_options *o)
 {
-    return o->data_len <= DATA_MAX && o->takeover_delay_ms >= 0 && o->backoff_min_ms >= 0 &&
+    return o->naming != CONCLAVE_NAMING_PLAIN && o->data_len <= DATA_MAX &&
+           o->takeover_delay_ms >= 0 && o->backoff_min_ms >= 0 &&
            o->backoff_max_ms >= o->backoff_min_ms;
 }
 

@@ -12,7 +12,8 @@
 static bool lock_options_valid(const struct conclave_lock_options *o)
 {
     return (unsigned)o->kind <= CONCLAVE_LOCK_WRITE && o->naming != CONCLAVE_NAMING_FIXED &&
-           (o->kind == CONCLAVE_LOCK_EXCLUSIVE || o->naming != CONCLAVE_NAMING_CURATOR_LATCH);
+           (o->kind == CONCLAVE_LOCK_EXCLUSIVE ||
+            (o->naming != CONCLAVE_NAMING_CURATOR_LATCH && o->naming != CONCLAVE_NAMING_PLAIN));
 }
 
 int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,

@@ -103,6 +103,9 @@ int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
     struct line_entry *list = NULL;
     size_t count = 0;
     int error = recipes_may_block(lock_rt(l));
+    if (error == 0 && l->options.naming == CONCLAVE_NAMING_PLAIN) {
+        error = CONCLAVE_EINVAL; /* the data find a node whose reply was lost */
+    }
     if (error != 0) {
         return error;
     }

@@ -153,7 +153,7 @@ int conclave_semaphore_open(struct conclave_recipes *rt,
     struct conclave_lock_options lock = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock_callbacks lock_callbacks = CONCLAVE_LOCK_CALLBACKS_INIT;
     if (sized_read_both(&own, options, &calls, callbacks) != 0 || own.permits < 1 || own.take < 0 ||
-        own.take > own.permits) {
+        own.take > own.permits || own.naming == CONCLAVE_NAMING_PLAIN) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_semaphore *s = calloc(1, sizeof *s);

@@ -88,6 +88,11 @@ static void E10_foreign_names_are_not_contenders(void **state)
             assert_true(foreign((enum conclave_naming)naming, names[i]));
         }
     }
+    assert_true(parses(CONCLAVE_NAMING_PLAIN, "0000000042", 42));
+    assert_true(parses(CONCLAVE_NAMING_PLAIN, "-2147483648", INT32_MIN));
+    assert_true(foreign(CONCLAVE_NAMING_PLAIN, "x0000000001"));
+    assert_true(foreign(CONCLAVE_NAMING_PLAIN, "g-n_0000000001"));
+    assert_true(foreign(CONCLAVE_NAMING_PLAIN, ""));
     assert_true(foreign(CONCLAVE_NAMING_NATIVE, "_c_x-latch-0000000001"));
     assert_true(foreign(CONCLAVE_NAMING_CURATOR_LATCH, "_c_x-lock-0000000001"));
     assert_true(foreign(CONCLAVE_NAMING_CURATOR_LOCK, "x__lock__0000000001"));

@@ -411,10 +411,84 @@ static void acquire_and_release_cost_what_they_must(void **state)
     locker_finish(&a);
 }
 
+/* --- names that are numbers alone ------------------------------------------------------------ */
+
+static struct conclave_lock_options plain_options(const char *name)
+{
+    struct conclave_lock_options options = locker_options(name);
+    options.naming = CONCLAVE_NAMING_PLAIN;
+    return options;
+}
+
+static void E145_a_lost_reply_finds_the_own_number(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct locker b;
+    struct conclave_contender **list;
+    size_t count;
+    char node[256];
+    struct conclave_lock_options options = plain_options("a");
+    make_lock_parent(zk);
+    locker_connect(&a, zk, 0, "a");
+    locker_create_with(&a, &options);
+    acquire(&a);
+    assert_true(locker_node(&a, node, sizeof node));
+    assert_string_equal(node, LOCK_PATH "/0000000000");
+    /* Of the same session: only the data tell them apart. */
+    hook(zk, 0, WIRE_CREATE, LOCK_PATH "/", 1, FAKE_DROP_REPLY);
+    options = plain_options("b");
+    locker_share(&b, &a, "b");
+    locker_create_with(&b, &options);
+    locker_ask(&b, CONCLAVE_FOREVER);
+    EVENTUALLY(fake_zk_hooks_left(zk) == 0);
+    EVENTUALLY(locker_node(&b, node, sizeof node));
+    assert_string_equal(node, LOCK_PATH "/0000000001");
+    assert_int_equal(fake_zk_child_count(zk, LOCK_PATH), 2);
+    assert_int_equal(conclave_lock_request_revoke(b.lock, PATIENCE_MS), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_lock_contenders(a.recipes, LOCK_PATH, PATIENCE_MS, &list, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0]->id, "a");
+    assert_string_equal(list[1]->id, "b");
+    conclave_contenders_free(list, count);
+    assert_int_equal(conclave_lock_release(a.lock, PATIENCE_MS), 0);
+    EVENTUALLY(ANSWER(&b) == 0);
+    locker_let_go(&b);
+    locker_finish(&b);
+    locker_finish(&a);
+    assert_int_equal(fake_zk_ephemerals(zk), 0);
+}
+
+static void E145_numbers_of_others_are_before_it(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct conclave_lock_options options = plain_options("a");
+    make_lock_parent(zk);
+    fake_zk_create(zk, LOCK_PATH "/0000000000", "theirs", 0x99);
+    locker_connect(&a, zk, 0, "a");
+    options.kind = CONCLAVE_LOCK_READ;
+    assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &a.lock), CONCLAVE_EINVAL);
+    options.kind = CONCLAVE_LOCK_EXCLUSIVE;
+    locker_create_with(&a, &options);
+    hook(zk, 0, WIRE_CREATE, LOCK_PATH "/", 1,
+         FAKE_CUT_BEFORE); /* none of these numbers is its own */
+    locker_ask(&a, CONCLAVE_FOREVER);
+    locker_settled(&a);
+    assert_int_equal(fake_zk_child_count(zk, LOCK_PATH), 2);
+    assert_int_equal(ANSWER(&a), UNTOLD);
+    fake_zk_delete(zk, LOCK_PATH "/0000000000");
+    EVENTUALLY(ANSWER(&a) == 0);
+    locker_let_go(&a);
+    locker_finish(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E01_create_reply_lost_is_adopted),
+        E_TEST(E145_a_lost_reply_finds_the_own_number),
+        E_TEST(E145_numbers_of_others_are_before_it),
         E_TEST(E01_a_refused_lookup_is_asked_again),
         E_TEST(E02_lookup_syncs_with_a_lagging_server),
         E_TEST(E03_create_that_never_arrived_is_retried_once),

@@ -10,7 +10,7 @@
 
 enum { STEPS = 14, POOL_STEPS = 24, TRIES = 40 };
 
-enum recipe { MUTEX, DOWNGRADE, SEMAPHORE, CURATOR_SEMAPHORE, KAZOO_SEMAPHORE, RECIPES };
+enum recipe { MUTEX, PLAIN, DOWNGRADE, SEMAPHORE, CURATOR_SEMAPHORE, KAZOO_SEMAPHORE, RECIPES };
 
 struct actor {
     struct play *play;
@@ -150,6 +150,7 @@ static bool create(struct actor *a)
                                        &a->semaphore) == 0;
     }
     struct conclave_lock_options options = locker_options("x");
+    options.naming = is_recipe(a->play, PLAIN) ? CONCLAVE_NAMING_PLAIN : CONCLAVE_NAMING_NATIVE;
     options.kind = is_recipe(a->play, DOWNGRADE) ? CONCLAVE_LOCK_WRITE : CONCLAVE_LOCK_EXCLUSIVE;
     return conclave_lock_open(a->recipes, &options, &callbacks, a, &a->lock) == 0;
 }
@@ -258,8 +259,9 @@ static const char *turns(struct sweep_case *s)
 
 int main(void)
 {
-    static const char *const names[RECIPES] = {"mutex", "downgrade", "semaphore",
-                                               "semaphore of Curator", "semaphore of kazoo"};
+    static const char *const names[RECIPES] = {
+        "mutex",     "mutex of gozk",        "downgrade",
+        "semaphore", "semaphore of Curator", "semaphore of kazoo"};
     static struct sweep_plan plans[RECIPES];
     for (int i = 0; i < RECIPES; i++) {
         plans[i] = (struct sweep_plan){
@@ -275,8 +277,11 @@ int main(void)
             .play = turns,
         };
     }
-    const struct CMUnitTest tests[] = {
-        SWEEP_TESTS(&plans[MUTEX]), SWEEP_TESTS(&plans[DOWNGRADE]), SWEEP_TESTS(&plans[SEMAPHORE]),
-        SWEEP_TESTS(&plans[CURATOR_SEMAPHORE]), SWEEP_TESTS(&plans[KAZOO_SEMAPHORE])};
+    const struct CMUnitTest tests[] = {SWEEP_TESTS(&plans[MUTEX]),
+                                       SWEEP_TESTS(&plans[PLAIN]),
+                                       SWEEP_TESTS(&plans[DOWNGRADE]),
+                                       SWEEP_TESTS(&plans[SEMAPHORE]),
+                                       SWEEP_TESTS(&plans[CURATOR_SEMAPHORE]),
+                                       SWEEP_TESTS(&plans[KAZOO_SEMAPHORE])};
     return RUN_TESTS(tests);
 }

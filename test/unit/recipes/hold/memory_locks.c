@@ -23,6 +23,8 @@ static void on_granted(struct conclave_lock *lock, int error, struct conclave_to
     ((struct starving *)ctx)->told = error;
 }
 
+static enum conclave_naming lock_naming;
+
 static int lock_open(struct starving *s, struct conclave_recipes *recipes, const char *path,
                      enum conclave_lock_kind kind, struct conclave_lock **ret)
 {
@@ -30,7 +32,8 @@ static int lock_open(struct starving *s, struct conclave_recipes *recipes, const
                                                              on_closed};
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     options.path = path;
-    options.kind = kind;
+    options.naming = lock_naming;
+    options.kind = lock_naming == CONCLAVE_NAMING_PLAIN ? CONCLAVE_LOCK_EXCLUSIVE : kind;
     options.recursive = kind == CONCLAVE_LOCK_EXCLUSIVE;
     return conclave_lock_open(recipes, &options, recipes == s->rival ? NULL : &callbacks, s, ret);
 }
@@ -100,8 +103,10 @@ static int wait_behind(struct starving *s, struct conclave_lock *lock, struct co
     int error;
     FED(s, error = conclave_lock_acquire(rival, PATIENCE_MS, NULL));
     CHECK(s, error == 0, "the rival does not get what was released");
-    TWICE(error, conclave_lock_request_revoke(lock, PATIENCE_MS));
-    CHECK(s, error == 0, "asking the holder");
+    if (lock_naming != CONCLAVE_NAMING_PLAIN) {
+        TWICE(error, conclave_lock_request_revoke(lock, PATIENCE_MS));
+        CHECK(s, error == 0, "asking the holder");
+    }
     s->told = UNTOLD;
     TWICE(error, conclave_lock_acquire_async(lock, OWNER, PATIENCE_MS, on_granted, s));
     MUST(s, error, "waiting for it");
@@ -306,6 +311,13 @@ static void every_allocation_of_a_mutex_fails_once(void **state)
     starving_sweep(mutex_scene, true, 40);
 }
 
+static void every_allocation_of_a_mutex_of_gozk_fails_once(void **state)
+{
+    lock_naming = CONCLAVE_NAMING_PLAIN;
+    starving_sweep(mutex_scene, true, 40);
+    lock_naming = CONCLAVE_NAMING_NATIVE;
+}
+
 static void every_allocation_of_a_writer_fails_once(void **state)
 {
     starving_sweep(writer_scene, true, 50);
@@ -337,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_a_mutex_fails_once),
+        cmocka_unit_test(every_allocation_of_a_mutex_of_gozk_fails_once),
         cmocka_unit_test(every_allocation_of_a_writer_fails_once),
         cmocka_unit_test(every_allocation_of_a_reader_fails_once),
         cmocka_unit_test(every_allocation_of_several_locks_fails_once),
