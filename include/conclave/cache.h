@@ -1,31 +1,30 @@
 /*
- * A node, a node with its children, or a whole subtree, kept in memory and up to date: what Curator
- * calls NodeCache, PathChildrenCache, TreeCache and CuratorCache.
+ * Keeps a node, a node with its children, or a whole subtree in memory and up to date, as Curator's
+ * NodeCache, PathChildrenCache, TreeCache and CuratorCache do.
  *
- * Lookups send nothing and wait for nobody; any thread may make them. A node that a lookup returns
- * is as it was read, never changes, and stays valid until it is freed, even after the cache is
- * gone. Of one path, no lookup shows an older version than an earlier lookup or event did (as long
- * as the ensemble keeps its data). A lookup is never behind the events that were reported.
+ * Lookups send nothing and do not wait; any thread may make them. A lookup returns the node as it
+ * was read. That copy never changes, and stays valid until the program frees it, even after the
+ * cache is gone. No lookup shows an older version of a path than an earlier lookup or event did (as
+ * long as the ensemble keeps its data). A lookup is never behind the reported events.
  *
- * Events. What changed is reported in groups. In a group come first the deletions, children before
- * their parents; then creations and changes in the order of their zxids, parents before their
- * children. An event's `before` is what the path's previous event left. So a program that applies
- * the events in order has a tree at every moment, the cache's. States between two reads are left
- * out: three writes can be one event, but a node that was deleted and created again is always
- * reported as deleted and created. After a group whose changes are all of one moment, on_settled
- * says so: the reported tree is exactly the ensemble's tree as of that zxid.
+ * Events. The cache reports changes in groups. A group begins with the deletions, children before
+ * their parents; then follow creations and changes in the order of their zxids, parents before
+ * their children. An event's `before` is the node that the path's previous event left. A program
+ * that applies the events in order therefore always has the cache's tree. The cache leaves out
+ * states between two reads: it can report three writes as one event, but it always reports a node
+ * that was deleted and created again as deleted and created. on_settled follows a group whose
+ * changes are all of one moment: the reported tree is then the ensemble's tree as of that zxid.
  *
- * Links. Without a link the cache keeps its content and is stale. On a new link, in the same or in
- * a new session, on the same or on another server, it compares every node with the ensemble, behind
- * a sync; only then it is fresh again, and what it had missed is reported as events. A server may
- * cut a client off without notice: the client finds out after two thirds of the session timeout, so
- * a fresh cache can be behind by that.
+ * Links. Without a link the cache keeps its content and is stale. On every new link it compares all
+ * nodes with the ensemble, after a sync, and reports missed changes as events; then it is fresh
+ * again. A server may cut a client off without notice. The client notices this after two thirds of
+ * the session timeout, so a fresh cache can be behind by that time.
  *
  * Errors that do not pass stop the cache: CONCLAVE_ENOBUFS (more than max_bytes), CONCLAVE_ETOOBIG
  * (a list of children, or a node, larger than the client's max_reply), CONCLAVE_NO_AUTH (for the
  * cache's own node). It keeps what it has and stays stale; status and on_status name the error, and
- * a path that it does not have gets this error instead of CONCLAVE_NO_NODE. Close it then. Nodes
- * below that the client may not read are left out with all below them, and counted.
+ * a lookup of a path that it does not have returns this error instead of CONCLAVE_NO_NODE. Close it
+ * then. The cache leaves out, and counts, nodes that the client may not read, with all below them.
  *
  * Servers since ZooKeeper 3.6 need one watch for the whole cache, older ones two for each node.
  */
@@ -78,7 +77,7 @@ struct conclave_cache_status {
     size_t size;
     bool loaded;       /* everything was read once */
     bool fresh;        /* everything was compared since the link came, and the link is up */
-    int64_t stale_ms;  /* not fresh for so long; since it was opened, if it never was; 0: fresh */
+    int64_t stale_ms;  /* time since it was fresh, or since it was opened; 0: fresh */
     int error;         /* 0, or why it has stopped */
     int64_t zxid;      /* shows all changes up to there; never goes back */
     size_t nodes;      /* present ones */
@@ -120,8 +119,8 @@ struct conclave_cache_callbacks {
  * Patterns select paths below the cache's node, written without a first slash. "*" stands for any
  * number of bytes of a name, "?" for one; no pattern matches across a slash. `only` keeps the nodes
  * that match one of its patterns, all below them, and the nodes on the way to them. `without`
- * leaves out the nodes that match one of its patterns, and all below them. What is left out is not
- * read.
+ * leaves out the nodes that match one of its patterns, and all below them. The cache does not read
+ * nodes that it leaves out.
  */
 struct conclave_cache_options {
     size_t size;
@@ -164,7 +163,7 @@ CONCLAVE_API void conclave_cache_node_free(const struct conclave_cache_node *nod
 
 /* The children of a node, or the node with all below it that the cache holds. Free the view with
  * conclave_cache_view_free. Before the cache has been loaded: CONCLAVE_EDISCONNECTED; after it has
- * stopped: what it has. Other errors as conclave_cache_get (of children also CONCLAVE_EINVAL for a node of
+ * stopped: the nodes that it has. Other errors as conclave_cache_get (of children also CONCLAVE_EINVAL for a node of
  * the largest depth), CONCLAVE_ENOMEM. */
 CONCLAVE_API int conclave_cache_children(struct conclave_cache *cache, const char *path,
                                          struct conclave_cache_view **ret) CONCLAVE_MUST_USE;

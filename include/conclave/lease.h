@@ -1,18 +1,18 @@
 /*
- * Leases: a time to live of its own for a set of nodes, several of them in one program. When a lease is not kept
- * alive for its time, or is revoked, the servers delete all its nodes in one transaction.
+ * A lease gives a set of nodes its own time to live; a program can have several leases. If no program keeps a lease
+ * alive for its time, or a program revokes it, the servers delete all its nodes in one transaction.
  *
  * A lease is a session of its own, on a link of its own; its nodes are the ephemeral nodes of that session. This works
  * on Conclave and on Apache ZooKeeper, and the servers end the lease even if the holder dies, hangs or is cut off.
- * The other way, nodes with a TTL that somebody touches, was not taken: Apache ZooKeeper has TTLs switched off, looks
- * for them once a minute, deletes node by node, and never deletes one that has children. What this costs:
+ * Leases do not use nodes with a TTL: Apache ZooKeeper has TTLs switched off by default, looks for expired nodes once a
+ * minute, deletes node by node, and never deletes a node that has children. The costs of a session for each lease:
  * - A lease has a link, two threads and about 100 KB, also in a program with a loop of its own.
  * - Its time to live is a session timeout: the servers limit it (minSessionTimeout, maxSessionTimeout; by default 2
  *   to 20 ticks). conclave_lease_time_to_live returns the granted one.
  * - Asking renews: there is no way to look at a session's remaining time from outside without touching it.
- * - One link at a time: who keeps a lease alive by its id takes the link from the holder for a moment. The
+ * - One link at a time: a program that keeps a lease alive by its id takes the link from the holder for a moment. The
  *   holder's link comes back by itself; requests that were under way get CONCLAVE_CONNECTION_LOSS.
- * - A holder that reached no server for the whole time ends (on_ended), even if somebody else kept the lease
+ * - A holder that reached no server for the whole time ends (on_ended), even if another program kept the lease
  *   alive. It can take the lease again by its id.
  *
  * Everything that needs a session can use a lease: open recipes on conclave_lease_client, and a lock, an
@@ -55,7 +55,7 @@ CONCLAVE_API int conclave_lease_grant(const struct conclave_client_options *clie
                                       const struct conclave_lease_callbacks *callbacks, void *ctx,
                                       struct conclave_lease **ret) CONCLAVE_MUST_USE;
 
-/* Takes an existing lease over, in the same process or another: keeps it alive from now on. Two handles of
+/* Takes over an existing lease, in the same process or in another one, and keeps it alive from now on. Two handles of
  * one lease take the link from each other again and again, so close the other one with CONCLAVE_LEASE_LEAVE
  * first, or after its process died. As above, and CONCLAVE_SESSION_EXPIRED (it is over). */
 CONCLAVE_API int conclave_lease_take(const struct conclave_client_options *client, const char *id,

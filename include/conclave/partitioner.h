@@ -1,16 +1,18 @@
 /*
- * A set of items, each handled by one of the members of a party at a time: members come and go, and the set is divided
- * anew. The nodes are those of kazoo's SetPartitioner (path/party and path/locks), so members of both kinds share one
- * path; all must be given the same items.
+ * Divides a set of items among the members of a party, and again whenever a member comes or goes. One member at a time
+ * has an item. The nodes are those of kazoo's SetPartitioner (path/party and path/locks), so members of both kinds can
+ * share one path; give all of them the same items.
  *
  * A member is in one of three states:
- * - ALLOCATING: the party has to stay the same for settle_ms; then the member acquires the locks of its part.
- * - ACQUIRED: it has all of them: on_acquired.
- * - RELEASE: the party changed, or a lock was lost: on_release. The program ends its work on the items and
- *   calls conclave_partitioner_release; then the member allocates again. Others wait for the locks until then.
+ * - ALLOCATING: it waits until the party has not changed for settle_ms; then it acquires the locks of its part.
+ * - ACQUIRED: it has all its locks, and calls on_acquired.
+ * - RELEASE: the party changed, or the member lost a lock; it calls on_release. The program ends its work on the
+ *   items and calls conclave_partitioner_release; then the member allocates again. Others wait for the locks until
+ *   then.
  *
- * An item is never held by two members: each is a lock (conclave/lock.h), whose loss is told in time. After a
- * lost session the member joins again by itself (kazoo's ends in the state FAILURE).
+ * Two members never have the same item: each item is a lock (conclave/lock.h), and the library reports its loss
+ * before another member can acquire it. After a lost session the member joins again by itself (kazoo's ends in the
+ * state FAILURE).
  */
 #ifndef CONCLAVE_PARTITIONER_H
 #define CONCLAVE_PARTITIONER_H
@@ -85,8 +87,8 @@ CONCLAVE_API int conclave_partitioner_open(struct conclave_recipes *recipes,
                                            void *ctx,
                                            struct conclave_partitioner **ret) CONCLAVE_MUST_USE;
 
-/* Gives all items back, so that the set is divided anew. In the state RELEASE, or in ACQUIRED, to leave the
- * items to others for a moment. Does not wait. 0, CONCLAVE_ENOTOWNER (it has no items), CONCLAVE_ECLOSED,
+/* Gives all items back, so that the members divide the set again. Call it in the state RELEASE, or in ACQUIRED to
+ * let other members have the items. Does not wait. 0, CONCLAVE_ENOTOWNER (it has no items), CONCLAVE_ECLOSED,
  * CONCLAVE_EFORK. */
 CONCLAVE_API int
 conclave_partitioner_release(struct conclave_partitioner *partitioner) CONCLAVE_MUST_USE;

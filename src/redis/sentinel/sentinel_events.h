@@ -1,15 +1,15 @@
 /*
- * Sentinel's events, from the differences between two looks at the facts. Pure.
+ * Derives Sentinel's events from the differences between two looks at the facts. Pure.
  *
- *   +sdown -sdown                    this manager sees a server as down, or no longer
- *   +odown -odown                    the managers replace the master because it is down, or no longer
+ *   +sdown -sdown                    this manager finds a server down, or up again
+ *   +odown -odown                    the managers begin to replace a master that is down, or stop doing so
  *   +new-epoch +try-failover +selected-slave +failover-end   the steps of a plan
- *   +switch-master                   another master is named and may be written to
- *   +slave                           a replica is listed that was not
+ *   +switch-master                   the record names another master, which takes writes
+ *   +slave                           the record lists a new replica
  *   +sentinel                        another manager serves this protocol
- *   +tilt -tilt                      this manager has lost its contact to the ensemble, or has it again
+ *   +tilt -tilt                      this manager loses its contact to the ensemble, or gets it back
  *
- * A change of master during a loss of contact is reported after it.
+ * If the master changes while there is no contact, the event follows when there is contact again.
  */
 #ifndef REDIS_SENTINEL_SENTINEL_EVENTS_H
 #define REDIS_SENTINEL_SENTINEL_EVENTS_H
