@@ -4,7 +4,8 @@ plain clients that race for one node.
 
 Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
 anew: one holder at a time, and everybody gets its turns. Each contender writes down when its turns begin and end; ours
-also that they last, so that a turn that was ended by force ends, for what is compared, at its last line.
+also that they last, so that a turn that was ended by force ends, for what is compared, at its last line. Each case runs
+on both servers at once.
 Limits: theirs do not prove their lease, so they are killed only, never stopped or cut off. Needs Debian's
 python3-kazoo; for Curator libcurator-recipes-java, libcurator-framework-java and javac.
 
@@ -294,4 +295,4 @@ def main(every, at_once=False):
 
 
 if __name__ == "__main__":
-    sys.exit(main((among_kazoo, among_racers, among_curator, among_selectors)))
+    sys.exit(main((among_kazoo, among_racers, among_curator, among_selectors), at_once=True))
