@@ -21,7 +21,7 @@ import cases  # noqa: E402
 import conclave  # noqa: E402
 import redis  # noqa: E402
 import zkwire as zk  # noqa: E402
-from redis_cluster import Cluster, eventually  # noqa: E402
+from redis_cluster import Cluster, Process, eventually  # noqa: E402
 
 ENSEMBLE = None    # the server that all clusters share
 
@@ -127,6 +127,34 @@ def test_a_file_of_options():
         for path in ("/nowhere/at/all", os.path.dirname(file.name)):
             code, text = cluster.command("status", "-C", path)
             assert code == 64 and f"cannot read {path}" in text, (code, text)
+
+
+def test_yaml_of_the_gem():
+    """A manager and a command run by the gem's file, with an environment; a wrong key is named with its place."""
+    with Cluster(ENSEMBLE, "default", redis=2, managers=1, root="/yaml/default", password="s3cret") as cluster, \
+            tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        nodes = "".join(f"    - {node.host}\n" for node in cluster.nodes)
+        file.write(f"base: &base\n  :znode_path: /yaml\n  :password: s3cret\n:staging:\n  <<: *base\n  :nodes:\n{nodes}"
+                   f"  :zkservers:\n    - {cluster.servers}\n  period: 200ms\n  max_failures: 2\n"
+                   "wrong:\n  <<: *base\n  period: 1s\n  peroid: 1s\n")
+        file.flush()
+        cluster.start_nodes()
+        words = ["--config", file.name, "--environment", "staging"]
+        run = Process([conclave.program(), "redis-failover", "run", *words])
+        try:
+            eventually(lambda: f"no master is named\n{run.tail()}", lambda: cluster.current().get("master") == cluster.nodes[0].host)
+            eventually(run.tail, lambda: (cluster.tree.json("/yaml/nodes") or {}).get("slaves") == [cluster.nodes[1].host])
+            done = subprocess.run([conclave.program(), "redis-failover", "status", "-C", file.name, "-E", "staging"],
+                                  capture_output=True, text=True, timeout=20, check=False)
+            assert done.returncode == 0 and cluster.nodes[0].host in done.stdout, done
+        finally:
+            run.end()
+        for words, part in ((["-C", file.name, "-E", "wrong"], f"{file.name}: line {14 + len(cluster.nodes)}: \"peroid\" is no key"),
+                            (["-C", file.name, "-E", "none"], "there is no environment \"none\""),
+                            (["-E", "staging"], "--environment is for a file")):
+            done = subprocess.run([conclave.program(), "redis-failover", "status", *words], capture_output=True, text=True, timeout=20,
+                                  check=False)
+            assert done.returncode == 64 and part in done.stderr and done.stderr.count("\n") == 1, (words, done)
 
 
 def test_wrong_arguments():

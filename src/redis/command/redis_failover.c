@@ -1,10 +1,9 @@
-/* conclave redis-failover: its options, arguments, help, and the file of options. */
+/* conclave redis-failover: its options, arguments and help. */
 #include "redis/command/redis_failover.h"
 
 #include "cli/common/command.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +24,10 @@ static const struct option_row ROWS[] = {
     {"znode-path", 0, OPTION_STRING, FIELD(znode_path), "PATH",
      "The cluster's node; default /redis_failover/CLUSTER."},
     {"config", 'C', OPTION_STRING, FIELD(config_file), "FILE",
-     "Read options from a file of lines NAME=VALUE, with the names of this list; those of the "
-     "command line count more."},
+     "Read options from a file of lines NAME=VALUE, with the names of this list, or, in YAML, of the Ruby "
+     "gem redis_failover; those of the command line count more."},
+    {"environment", 'E', OPTION_STRING, FIELD(environment), "NAME",
+     "The environment in that file, which is in YAML."},
     {"max-failures", 0, OPTION_INTEGER, FIELD(config.max_failures), "N",
      "A server that failed so often in a row is down. Default 3."},
     {"min-down", 0, OPTION_DURATION, FIELD(config.min_down_ms), "DURATION",
@@ -183,87 +184,6 @@ static enum failover_verb verb_find(const char *name)
     return (enum failover_verb)verb;
 }
 
-/* --- the file of options --------------------------------------------------------- */
-
-enum { FILE_LINES_MAX = 128, LINE_SIZE = 1024 };
-
-/* One line as "--name=value" or "--name". NULL: an empty line, or out of memory (*ret_failed). */
-static char *file_option(char *line, bool *ret_failed)
-{
-    char *text = line + strspn(line, " \t");
-    size_t len = strlen(text);
-    while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL) {
-        text[--len] = '\0';
-    }
-    if (len == 0 || text[0] == '#') {
-        return NULL;
-    }
-    char *option = malloc(len + 3);
-    *ret_failed = option == NULL;
-    if (option != NULL) {
-        snprintf(option, len + 3, "--%s", text);
-    }
-    return option;
-}
-
-static int file_refuse(const char *file, const char *why)
-{
-    fprintf(stderr, "conclave redis-failover: cannot read %s: %s\n", file, why);
-    return CLI_EXIT_USAGE;
-}
-
-/* Puts the file's options into all[1..FILE_LINES_MAX]. NULL, or why not all of them could be read. */
-static const char *file_options(FILE *f, char **all, int *ret_count)
-{
-    char line[LINE_SIZE];
-    bool failed = false;
-    int count = 1;
-    while (fgets(line, sizeof line, f) != NULL) {
-        if (strchr(line, '\n') == NULL && !feof(f)) {
-            return "a line of it is too long";
-        }
-        char *option = file_option(line, &failed);
-        if (failed) {
-            return "out of memory";
-        }
-        if (option != NULL && count > FILE_LINES_MAX) {
-            free(option);
-            return "it has too many options";
-        }
-        if (option != NULL) {
-            all[count++] = option;
-        }
-    }
-    *ret_count = count;
-    return ferror(f) ? strerror(errno) : NULL;
-}
-
-/* Puts the file's options before those of the command line, which overrule them. 0, or the exit code. The memory is never
- * freed: the options point into it. */
-static int file_read(const char *file, int argc, char **argv, char ***ret_argv, int *ret_argc)
-{
-    int count = 1;
-    char **all = calloc((size_t)argc + FILE_LINES_MAX + 1, sizeof *all);
-    if (all == NULL) {
-        return file_refuse(file, "out of memory");
-    }
-    FILE *f = fopen(file, "re");
-    const char *why = f != NULL ? file_options(f, all, &count) : strerror(errno);
-    if (f != NULL) {
-        fclose(f);
-    }
-    if (why != NULL) {
-        free(all);
-        return file_refuse(file, why);
-    }
-    assert(argc > 0 && count > 0 && count <= FILE_LINES_MAX + 1);
-    all[0] = argv[0];
-    memcpy(all + count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
-    *ret_argc = count + argc - 1;
-    *ret_argv = all;
-    return 0;
-}
-
 /* --- checks ------------------------------------------------------------------------ */
 
 static bool cluster_name_good(const char *name)
@@ -372,28 +292,11 @@ static int operands_take(struct redis_cli *cli, enum failover_verb verb,
     return OPTIONS_GO_ON;
 }
 
-/* Found by hand: options are parsed only once, because parsing overwrites secrets among them. */
-static const char *config_file_find(int argc, char **argv)
-{
-    static const char LONG[] = "--config";
-    size_t len = sizeof LONG - 1;
-    const char *file = NULL;
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if ((strcmp(argv[i], "-C") == 0 || strcmp(argv[i], LONG) == 0) && i + 1 < argc) {
-            file = argv[i + 1];
-        } else if (strncmp(argv[i], LONG, len) == 0 && argv[i][len] == '=') {
-            file = argv[i] + len + 1;
-        }
-    }
-    return file;
-}
-
 static int redis_cli_parse(int argc, char **argv, struct redis_cli *cli, struct operands *operands)
 {
-    const char *file = config_file_find(argc, argv);
     char **all = argv;
     int count = argc;
-    int code = file != NULL ? file_read(file, argc, argv, &all, &count) : 0;
+    int code = redis_cli_file(argc, argv, cli, &all, &count);
     return code != 0 ? code : options_parse(&REDIS_USAGE, count, all, cli, operands);
 }
 

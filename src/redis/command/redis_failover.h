@@ -1,4 +1,5 @@
-/* Common parts of `conclave redis-failover`: redis_failover.c reads the arguments, _run.c is a manager, _status.c
+/* Common parts of `conclave redis-failover`: redis_failover.c reads the arguments, _file.c a file of
+ * them, _run.c is a manager, _status.c
  * and _watch.c show the znodes, _ask.c asks the leading manager (failover, pause, resume, forget). */
 #ifndef REDIS_COMMAND_REDIS_FAILOVER_H
 #define REDIS_COMMAND_REDIS_FAILOVER_H
@@ -19,6 +20,8 @@ struct redis_cli {
     const char *chroot;
     char *server; /* --server with the chroot behind it; NULL: none was given */
     const char *config_file;
+    const char *environment;    /* in that file; NULL */
+    const char *redis_password; /* of that file; NULL: none */
 
     /* run */
     const char *nodes;
@@ -61,6 +64,10 @@ void redis_cli_print_event(const struct redis_event *event);
 /* A record as a member of an object; null for NULL. */
 void redis_cli_json_record(struct json *j, const char *key, const struct record_table *table,
                            const void *record);
+
+/* Puts the options of the file that --config names before those of the command line, which count more: *ret_argv. 0, or
+ * the exit code. Their memory is never freed: the options point into it. */
+int redis_cli_file(int argc, char **argv, struct redis_cli *cli, char ***ret_argv, int *ret_argc);
 
 /* Each runs to its end and gives the exit code. */
 int redis_cli_run(const struct redis_cli *cli);

@@ -214,6 +214,7 @@ static int access_open(const struct redis_cli *cli, struct redis_access *access)
                                              .cert_file = cli->redis_cert,
                                              .key_file = cli->redis_key,
                                              .any_name = cli->redis_any_name};
+    settings.password = cli->redis_password != NULL ? cli->redis_password : settings.password;
     if (cli->redis_password_file != NULL) {
         credentials_check_file(REDIS_USAGE.name, cli->redis_password_file);
     }
