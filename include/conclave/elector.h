@@ -5,7 +5,8 @@
  * Two nodes, in the layout of Hadoop's elector:
  *   <dir>/ActiveStandbyElectorLock  ephemeral: the member that may become active
  *   <dir>/ActiveBreadCrumb          persistent: the last active member, and whether it stopped
- * cleanly The member that gets the lock reads the breadcrumb. If it names another incarnation that
+ *                                   cleanly
+ * The member that gets the lock reads the breadcrumb. If it names another incarnation that
  * did not stop cleanly, the member fences that one; until that succeeds, or an operator confirms
  * that it is dead (conclave_elector_override), no member becomes active. Then the member writes the
  * breadcrumb, in a transaction that fails if another member was faster, and only then activate is
@@ -31,9 +32,10 @@ struct conclave_elector;
 enum conclave_elector_state {
     CONCLAVE_ELECTOR_INIT,    /* not connected for the first time */
     CONCLAVE_ELECTOR_NEUTRAL, /* not competing: not healthy, ceded, not connected, after a failure */
-    CONCLAVE_ELECTOR_STANDBY, /* competing, another has the lock */
-    CONCLAVE_ELECTOR_FENCING, /* has the lock, fences the previous one */
-    CONCLAVE_ELECTOR_ACTIVE,  /* active: from before activate until after deactivate */
+    CONCLAVE_ELECTOR_STANDBY,  /* competing, another has the lock */
+    CONCLAVE_ELECTOR_FENCING,  /* has the lock, fences the previous one */
+    CONCLAVE_ELECTOR_ACTIVE,   /* active: from before activate until after deactivate */
+    CONCLAVE_ELECTOR_OBSERVER, /* takes part, but never competes: see conclave_elector_observe */
 };
 
 /* Result of a health check of the service. Only HEALTHY members compete. */
@@ -121,6 +123,12 @@ struct conclave_elector_options {
     int64_t backoff_max_ms;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
+    /* Shown to others in an ephemeral node <dir>/members/<id>, with role, state, health, token and
+     * data; id is then the name of a node. Hand-overs to a named member need it. If the node cannot
+     * be made, the member takes part all the same. */
+    bool listed;
+    bool observer;      /* starts as an observer */
+    bool reports_ready; /* listed as ready from conclave_elector_ready on, not from activate on */
 };
 #define CONCLAVE_ELECTOR_OPTIONS_INIT                                                              \
     CONCLAVE_INIT_WITH(conclave_elector_options,                                                   \
@@ -155,6 +163,14 @@ conclave_elector_state(const struct conclave_elector *elector);
  * (negative, or more than a year). */
 CONCLAVE_API int conclave_elector_cede(struct conclave_elector *elector,
                                        int64_t stay_out_ms) CONCLAVE_MUST_USE;
+
+/* With true: becomes an observer, which never competes; an active member steps down cleanly first.
+ * With false: competes again. Asynchronous. 0, CONCLAVE_ECLOSED. */
+CONCLAVE_API int conclave_elector_observe(struct conclave_elector *elector,
+                                          bool observer) CONCLAVE_MUST_USE;
+
+/* With reports_ready: the service is ready in its present time as active, if it has one. */
+CONCLAVE_API void conclave_elector_ready(struct conclave_elector *elector);
 
 /* A transaction that is carried out only while this member is active: a check of the breadcrumb,
  * then the parts. As conclave_election_fenced_multi. */

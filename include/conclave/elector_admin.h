@@ -29,6 +29,68 @@ CONCLAVE_API int conclave_elector_view(struct conclave_recipes *recipes, const c
                                        struct conclave_elector_view **ret) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view);
 
+/* What a member with the option `listed` says of itself, also one of `conclave switch`. Everything
+ * lives until it is freed. */
+struct conclave_elector_member {
+    const char *id;
+    bool observer;
+    enum conclave_elector_state state;
+    enum conclave_health health;
+    struct conclave_token token; /* while it is active, else 0 */
+    bool ready;                  /* it is active, and so is its service */
+    const void *data;            /* as in its options */
+    size_t data_len;
+    int64_t session_id; /* that owns its node */
+};
+
+/* One member by its id. CONCLAVE_NO_NODE: it is not there. Free with conclave_elector_members_free
+ * and a count of 1. */
+CONCLAVE_API int conclave_elector_member(struct conclave_recipes *recipes, const char *dir,
+                                         const char *id, int64_t timeout_ms,
+                                         struct conclave_elector_member ***ret) CONCLAVE_MUST_USE;
+
+/* All members, ordered by id; an empty list if there are none. */
+CONCLAVE_API int conclave_elector_members(struct conclave_recipes *recipes, const char *dir,
+                                          int64_t timeout_ms, struct conclave_elector_member ***ret,
+                                          size_t *ret_count) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_elector_members_free(struct conclave_elector_member **list,
+                                                size_t count);
+
+/* --- who is active ------------------------------------------------------------------ */
+
+enum conclave_hand_over_outcome {
+    CONCLAVE_HAND_OVER_DONE,           /* the member is active and ready */
+    CONCLAVE_HAND_OVER_NOBODY_ACTIVE,  /* nobody is active who could hand over */
+    CONCLAVE_HAND_OVER_NO_MEMBER,      /* it is not there, or has gone meanwhile */
+    CONCLAVE_HAND_OVER_NOT_HEALTHY,    /* it is not healthy, or no longer */
+    CONCLAVE_HAND_OVER_OBSERVER,       /* it is an observer */
+    CONCLAVE_HAND_OVER_ANOTHER_ACTIVE, /* a third member became active */
+    CONCLAVE_HAND_OVER_LATE,           /* it has not become active and ready in time */
+};
+
+/* "DONE", "NO_MEMBER", ... Static. */
+CONCLAVE_API const char *conclave_hand_over_outcome_name(enum conclave_hand_over_outcome outcome);
+
+/* Begin with CONCLAVE_HAND_OVER_INIT; the library sets the rest. */
+struct conclave_hand_over {
+    size_t size;
+    enum conclave_hand_over_outcome outcome;
+    char active[256];            /* id of the member that is active now, "" if none */
+    struct conclave_token token; /* its token */
+};
+#define CONCLAVE_HAND_OVER_INIT CONCLAVE_INIT(conclave_hand_over)
+
+/* Makes the listed member `id` active in place of the present one: that one steps down cleanly (the
+ * successor fences it if it does not), and no other member competes meanwhile. If id does not become
+ * active and ready within timeout_ms, dies or becomes unhealthy, the previous member becomes active
+ * again; that may take another 10 s, after which any member may. The request is an ephemeral node of
+ * this session, so it ends with this process. 0: done, or id was active already. CONCLAVE_ECANCELED:
+ * not done, see ret->outcome. CONCLAVE_EBUSY: another hand-over is in progress. ret may be NULL.
+ * Members of Hadoop do not know such requests and may become active in between. */
+CONCLAVE_API int conclave_elector_hand_over(struct conclave_recipes *recipes, const char *dir,
+                                            const char *id, int64_t timeout_ms,
+                                            struct conclave_hand_over *ret) CONCLAVE_MUST_USE;
+
 /* Confirms that the member with this token is dead: lets the next member become active without
  * fencing it. token must be that of the present breadcrumb, which must not be clean; otherwise
  * CONCLAVE_ECONFLICT. CONCLAVE_NO_NODE without a breadcrumb. acl: as in the members' options; they

@@ -94,11 +94,17 @@ static void on_closed(struct conclave_elector *elector, int why, void *ctx)
     (void)pthread_mutex_unlock(&m->base.lock);
 }
 
-void standby_open(struct standby *m, struct fake_zk *zk, int endpoint, const char *name)
+void standby_open_for(struct standby *m, struct fake_zk *zk, int endpoint, const char *name,
+                      int64_t session_ms)
 {
     memset(m, 0, sizeof *m);
-    candidate_connect(&m->base, zk, endpoint, name);
+    candidate_connect_to(&m->base, zk, endpoint, name, NULL, session_ms);
     m->health = CONCLAVE_HEALTH_HEALTHY;
+}
+
+void standby_open(struct standby *m, struct fake_zk *zk, int endpoint, const char *name)
+{
+    standby_open_for(m, zk, endpoint, name, SESSION_MS);
 }
 
 void standby_start(struct standby *m)
@@ -113,6 +119,8 @@ void standby_start(struct standby *m)
     options.data_len = m->layout == CONCLAVE_ELECTOR_LAYOUT_HADOOP ? 4 : 7;
     options.layout = m->layout;
     options.herd_free = m->herd_free;
+    options.listed = m->listed;
+    options.observer = m->observer;
     options.health = m->health;
     options.backoff_min_ms = m->backoff_ms != 0 ? m->backoff_ms : 20;
     options.backoff_max_ms = m->backoff_ms != 0 ? m->backoff_ms : 100;

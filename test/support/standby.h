@@ -16,6 +16,8 @@ struct standby {
     struct conclave_elector *elector;
     const char *incarnation;
     bool herd_free;
+    bool listed;
+    bool observer;
     int64_t backoff_ms; /* 0: short */
     enum conclave_elector_layout layout;
     enum conclave_health health;
@@ -48,6 +50,8 @@ struct standby {
 int standby_get(const struct standby *m, const _Atomic int *field);
 bool standby_fenced(struct standby *m, const char *id);
 void standby_open(struct standby *m, struct fake_zk *zk, int endpoint, const char *name);
+void standby_open_for(struct standby *m, struct fake_zk *zk, int endpoint, const char *name,
+                      int64_t session_ms);
 void standby_start(struct standby *m);
 void standby_join(struct standby *m, struct fake_zk *zk, int endpoint, const char *name);
 void standby_stop(struct standby *m);

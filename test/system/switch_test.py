@@ -135,6 +135,7 @@ def test_arguments():
     cli.refused(64, "runs no command", "switch", "/x", "--reset", "--", "true")
     cli.refused(64, 'no "/"', "switch", "/x", "--id", "a/b", "--", "true")
     cli.refused(64, "--acl wants", "switch", "/x", "--acl", "nonsense", "--", "true")
+    cli.refused(64, "give one of --list", "switch", "/x", "--hand-over", "a", "--state", "b")
     cli.refused(64, "wants the token", "switch", "/x", "--override", "x")
     cli.refused(1, "nobody was active", "switch", "/x", "--override", "5")
     cli.refused(1, "nobody is active", "switch", "/x", "--cede")
@@ -353,6 +354,80 @@ def test_cede():
     code, _, err = cli.run("switch", "/cede", "--cede", "--stay-out", "30s", "--timeout", "500ms")
     assert code == 75 and "has stepped down, and nobody has become active" in err, (code, err)
     first.stop(143)
+
+
+# --- named members ---------------------------------------------------------------------------------------------------------
+
+
+def test_hand_over():
+    """To a named one of three; refused where it cannot be, and then the old one goes on."""
+    mark = marker()
+    first = Switch("/hand", "a", "--hadoop")
+    first.active()
+    first.started()
+    others = {name: Switch("/hand", name, "--hadoop", "--health-interval", "20ms", "--health-cmd",
+                           f"! test -e {mark}.{name}") for name in "bc"}
+    for one in others.values():
+        one.standby()
+    answer = cli.okj("switch", "/hand", "--hand-over", "c")
+    assert answer["active"] == "c" and answer["token"] == others["c"].active(), answer
+    assert listed("/hand")["active"] and others["b"].said("^ready") is None
+    assert cli.gone(first.started()[2]) and others["c"].started()[1] > first.alive_ns()
+    assert node("/hand/HandOver") is None
+    assert cli.ok("switch", "/hand", "--hand-over", "a").startswith("active\ta\t")
+    first.active(2)
+    assert cli.okj("switch", "/hand", "--cede", "--stay-out", "300ms")["from"] == "a"
+    cli.ok("switch", "/hand", "--hand-over", "a")
+    cli.refused(1, "z is not there; a is active", "switch", "/hand", "--hand-over", "z")
+    with open(mark + ".b", "w", encoding="ascii"):
+        others["b"].waits_for("^health\tUNHEALTHY")
+    cli.until(lambda: cli.run("switch", "/hand", "--check-health", "b")[:2] == (1, b"UNHEALTHY\n"), "b's health")
+    cli.refused(1, "b is not healthy; a is active", "switch", "/hand", "--hand-over", "b")
+    for one in (first, *others.values()):
+        one.signal(signal.SIGTERM)
+        one.process.wait(cli.WAIT_S)
+    cli.refused(1, "a is not there; nobody is active", "switch", "/hand", "--hand-over", "a")
+
+
+def test_hand_over_that_fails():
+    """The named member cannot become active: the one before is active again, not the third."""
+    folder = folder_of_ours()
+    first = hooks("/hand-back", "a", folder)
+    first.active()
+    second = hooks("/hand-back", "b", folder, "false")
+    third = hooks("/hand-back", "c", folder)
+    second.standby()
+    third.standby()
+    cli.refused(75, "b has not become active in time; a is active", "switch", "/hand-back", "--hand-over", "b",
+                "--timeout", "2s")
+    assert listed("/hand-back")["lock"]["id"] == "a" and third.said("^state\tACTIVE") is None
+
+
+def test_state_health_and_role():
+    first = Switch("/role", "a")
+    token = first.active()
+    first.started()
+    second = Switch("/role", "b", "--observer")
+    second.waits_for("^state\tOBSERVER")
+    assert cli.ok("switch", "/role", "--state", "a") == "active\n"
+    assert cli.ok("switch", "/role", "--check-health", "a") == "HEALTHY\n"
+    cli.until(lambda: cli.ok("switch", "/role", "--state", "b") == "observer\n", "the observer")
+    shown = cli.okj("switch", "/role", "--state", "a")
+    assert shown == {"id": "a", "role": "participant", "state": "ACTIVE", "health": "HEALTHY", "ready": True,
+                     "token": token}, shown
+    assert [(m["id"], m["role"]) for m in listed("/role")["members"]] == [("a", "participant"), ("b", "observer")]
+    for form in ("--state", "--check-health", "--to-observer", "--to-standby"):
+        cli.refused(1, 'no member "z"', "switch", "/role", form, "z")
+    cli.refused(1, "b is an observer; a is active", "switch", "/role", "--hand-over", "b")
+    assert cli.ok("switch", "/role", "--to-standby", "b") in ("standby\n", "neutral\n")
+    second.standby()
+    assert second.said("^request\tstandby\trole-")
+    assert cli.okj("switch", "/role", "--to-observer", "a")["state"] == "OBSERVER"
+    assert second.active() > token and second.said("^fence") is None
+    assert cli.gone(first.started()[2]) and cli.ok("ls", "/role/requests") == ""
+    second.stop()
+    cli.until(lambda: listed("/role")["lock"] is None, "nobody to take over")
+    assert first.starts()[-1][0] == token
 
 
 # --- health -----------------------------------------------------------------------------------------------------------------

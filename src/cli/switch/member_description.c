@@ -93,39 +93,29 @@ void address_read(const void *data, size_t len, struct address *ret)
     }
 }
 
-/* --- the member's card ------------------------------------------------------------------ */
-
-void member_description_write(struct buf *out, const struct member_description *card)
-{
-    assert(card->token != 0 || !card->ready); /* only a term can be ready */
-    buf_printf(out, "state=%s\nhealth=%s\ntoken=%" PRId64 "\nready=%d\nhost=%s\nport=%d\n",
-               card->state, card->health, card->token, card->ready ? 1 : 0, card->host, card->port);
-}
-
-void member_description_read(const void *data, size_t len, struct member_description *ret)
-{
-    struct slice text = slice_make(data != NULL ? data : "", len);
-    *ret = (struct member_description){.port = (int)number(line_value(text, "port"), PORT_MAX)};
-    copy(ret->state, sizeof ret->state, line_value(text, "state"));
-    copy(ret->health, sizeof ret->health, line_value(text, "health"));
-    copy(ret->host, sizeof ret->host, line_value(text, "host"));
-    ret->token = number(line_value(text, "token"), INT64_MAX);
-    ret->ready = number(line_value(text, "ready"), 1) == 1;
-}
-
 /* --- a request ---------------------------------------------------------------------------- */
 
-void request_write(struct buf *out, const struct cede_request *request)
+void request_write(struct buf *out, const struct switch_request *request)
 {
     assert(request->stay_out_ms >= 0 && request->stay_out_ms <= VALUES_DURATION_MAX_MS);
-    buf_printf(out, "token=%" PRId64 "\nstay-out-ms=%" PRId64 "\n", request->token,
-               request->stay_out_ms);
+    if (request->to[0] != '\0') {
+        buf_printf(out, "to=%s\nrole=%s\n", request->to,
+                   request->observer ? "observer" : "standby");
+    } else {
+        buf_printf(out, "token=%" PRId64 "\nstay-out-ms=%" PRId64 "\n", request->token,
+                   request->stay_out_ms);
+    }
 }
 
-bool request_read(const void *data, size_t len, struct cede_request *ret)
+bool request_read(const void *data, size_t len, struct switch_request *ret)
 {
     struct slice text = slice_make(data != NULL ? data : "", len);
-    ret->token = number(line_value(text, "token"), INT64_MAX);
-    ret->stay_out_ms = number(line_value(text, "stay-out-ms"), VALUES_DURATION_MAX_MS);
-    return ret->token > 0;
+    struct slice role = line_value(text, "role");
+    *ret = (struct switch_request){
+        .token = number(line_value(text, "token"), INT64_MAX),
+        .stay_out_ms = number(line_value(text, "stay-out-ms"), VALUES_DURATION_MAX_MS),
+        .observer = slice_equal_str(role, "observer"),
+    };
+    copy(ret->to, sizeof ret->to, line_value(text, "to"));
+    return ret->to[0] != '\0' ? ret->observer || slice_equal_str(role, "standby") : ret->token > 0;
 }

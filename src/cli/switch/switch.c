@@ -49,6 +49,8 @@ static const struct option_row ROWS[] = {
     {"data", 0, OPTION_STRING, FIELD(data), "TEXT", "More data about this member, for fencing."},
     {"herd-free", 0, OPTION_FLAG, FIELD(herd_free), NULL,
      "Wait in a queue instead of all for one lock, for many members; the same for all members."},
+    {"observer", 0, OPTION_FLAG, FIELD(observer), NULL,
+     "Take part as an observer, which is listed and never becomes active; see --to-standby."},
     {"hadoop", 0, OPTION_FLAG, FIELD(hadoop), NULL,
      "Write the nodes as Hadoop's elector does, with the message ActiveNodeInfo of HDFS: "
      "nameservice is the last part of DIR, namenode --id."},
@@ -66,6 +68,18 @@ static const struct option_row ROWS[] = {
     {"override", 0, OPTION_STRING, FIELD(override), "TOKEN",
      "Confirm that you have made sure that the member with TOKEN (see --list) is dead. The next "
      "member becomes active without fencing it."},
+    {"state", 0, OPTION_STRING, FIELD(state_of), "ID",
+     "Print the state of the member ID: active, standby, observer, neutral (does not compete), "
+     "fencing or init."},
+    {"check-health", 0, OPTION_STRING, FIELD(health_of), "ID",
+     "Print the health of the member ID; exit code 0 if it is HEALTHY, else 1."},
+    {"hand-over", 0, OPTION_STRING, FIELD(hand_over_to), "ID",
+     "Make the member ID active in place of the present one, within --timeout; default 1m. If it "
+     "cannot, the present one becomes active again."},
+    {"to-observer", 0, OPTION_STRING, FIELD(to_observer), "ID",
+     "Make the member ID an observer, which never becomes active. An active one steps down first."},
+    {"to-standby", 0, OPTION_STRING, FIELD(to_standby), "ID",
+     "Make the observer ID a standby member again."},
     {"reset", 0, OPTION_FLAG, FIELD(reset), NULL,
      "Delete DIR with everything below it and make it again. Refused while a member is active, or "
      "when the last active one has not stopped cleanly; asks first on a terminal."},
@@ -95,12 +109,13 @@ static const char ABOUT[] =
 
 static const char MORE[] =
     "Each event is printed as a line, with tabs between, or as an object with --json:\n"
-    "  state STATE TOKEN REASON    INIT, NEUTRAL (does not compete), STANDBY, FENCING\n"
-    "                              or ACTIVE; TOKEN of the active one, else -\n"
+    "  state STATE TOKEN REASON    INIT, NEUTRAL (does not compete), STANDBY, FENCING,\n"
+    "                              OBSERVER or ACTIVE; TOKEN of the active one, else -\n"
     "  ready TOKEN                 CMD or --on-active has made it ready\n"
     "  health HEALTH               HEALTHY, UNHEALTHY, NOT_RESPONDING, MONITOR_FAILED\n"
     "  fence ID TOKEN METHOD RESULT TEXT    confirmed or failed\n"
     "  request cede FROM MS        an operator asked it to step down\n"
+    "  request ROLE FROM 0         an operator gave it the role observer or standby\n"
     "\n"
     "CMD gets the environment that \"conclave elect\" gives; CONCLAVE_ROLE is active and "
     "CONCLAVE_NODE the breadcrumb. Hooks get CONCLAVE_ROLE, _PATH, _ID, _TOKEN, _REASON and "
@@ -115,6 +130,8 @@ const struct command_usage SWITCH_USAGE = {
     .forms = (const char *const[]){"DIR [options] -- CMD [ARGS...]",
                                    "DIR [options] --on-active CMD --on-standby CMD", "DIR --list",
                                    "DIR --cede [--stay-out DURATION]", "DIR --override TOKEN",
+                                   "DIR --state ID", "DIR --check-health ID", "DIR --hand-over ID",
+                                   "DIR --to-observer ID", "DIR --to-standby ID",
                                    "DIR --reset [--force] [--non-interactive]", "DIR --make-parent",
                                    NULL},
     .about = ABOUT,
@@ -125,9 +142,17 @@ const struct command_usage SWITCH_USAGE = {
     .operands = {1, 1},
 };
 
+/* The number of forms for operators that were given. */
+static int forms(const struct switch_options *o)
+{
+    return o->hold.list + o->cede + (o->override != NULL) + (o->state_of != NULL) +
+           (o->health_of != NULL) + (o->hand_over_to != NULL) + (o->to_observer != NULL) +
+           (o->to_standby != NULL) + o->reset + o->make_parent;
+}
+
 static bool asks(const struct switch_options *o)
 {
-    return o->hold.list || o->cede || o->override != NULL || o->reset || o->make_parent;
+    return forms(o) > 0;
 }
 
 static int switch_check(const struct switch_options *o)
@@ -146,8 +171,8 @@ static int switch_check(const struct switch_options *o)
         {strchr(o->host, '\n') != NULL || strlen(o->host) >= CARD_NAME_MAX,
          "--host wants a name of less than 256 bytes, on one line"},
         {strlen(h->path) > SWITCH_PATH_MAX - 32, "DIR is too long"},
-        {h->list + o->cede + (o->override != NULL) + o->reset + o->make_parent > 1,
-         "give one of --list, --cede, --override, --reset and --make-parent"},
+        {forms(o) > 1, "give one of --list, --cede, --override, --state, --check-health, "
+                       "--hand-over, --to-observer, --to-standby, --reset and --make-parent"},
         {asks(o) && (h->command != NULL || hooks), "this form runs no command"},
         {(o->force || o->non_interactive) && !o->reset,
          "--force and --non-interactive go with --reset"},
@@ -179,7 +204,8 @@ static void set_defaults(struct switch_options *o, char *host, size_t size)
     t->lasting = !o->once;
     t->silent = true;
     if (asks(o) && t->common.timeout_ms == CONCLAVE_FOREVER) {
-        t->common.timeout_ms = o->cede ? CEDE_TIMEOUT_MS : LIST_TIMEOUT_MS;
+        bool long_form = o->cede || o->hand_over_to != NULL || o->to_observer != NULL;
+        t->common.timeout_ms = long_form ? CEDE_TIMEOUT_MS : LIST_TIMEOUT_MS;
     }
     if (t->command == NULL) {
         /* A hook may take as long as the lease lets it. */
@@ -194,6 +220,15 @@ static int run(struct switch_options *o)
     }
     if (o->cede) {
         return switch_cede(o);
+    }
+    if (o->state_of != NULL || o->health_of != NULL) {
+        return switch_state(o);
+    }
+    if (o->hand_over_to != NULL) {
+        return switch_hand_over(o);
+    }
+    if (o->to_observer != NULL || o->to_standby != NULL) {
+        return switch_role(o);
     }
     if (o->reset || o->make_parent) {
         return switch_parent(o);

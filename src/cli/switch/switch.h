@@ -1,5 +1,6 @@
 /* Common parts of `conclave switch`: switch.c reads the arguments, switch_run.c takes part
- * (hold_command.h), switch_output.c says what happens, switch_operate.c and switch_parent.c are for operators. */
+ * (hold_command.h), switch_output.c says what happens, and switch_operate.c, switch_members.c and switch_parent.c are for
+ * operators. */
 #ifndef CLI_SWITCH_SWITCH_H
 #define CLI_SWITCH_SWITCH_H
 
@@ -23,6 +24,7 @@ struct switch_options {
     const char *data;
     bool once;
     bool herd_free;
+    bool observer;
     bool hadoop; /* layout and message of HDFS; of YARN */
     bool yarn;
     int64_t failover_port; /* Hadoop's */
@@ -30,6 +32,11 @@ struct switch_options {
     bool cede;
     int64_t stay_out_ms;
     const char *override;
+    const char *state_of;
+    const char *health_of;
+    const char *hand_over_to;
+    const char *to_observer;
+    const char *to_standby;
     bool reset;
     bool make_parent;
     bool set_acl;
@@ -37,8 +44,7 @@ struct switch_options {
     bool non_interactive;
 };
 
-/* Groups below the elector's node. */
-#define SWITCH_MEMBERS "/members"
+/* The group below the elector's node. */
 #define SWITCH_REQUESTS "/requests"
 
 enum { SWITCH_PATH_MAX = 4096, SWITCH_REQUESTS_MAX = 16 };
@@ -58,7 +64,8 @@ void switch_tell_ready(const struct switch_options *o, int64_t token);
 void switch_tell_health(const struct switch_options *o, enum conclave_health health);
 void switch_tell_fence(const struct switch_options *o, const char *target, int64_t old_token,
                        const char *method, bool confirmed, const char *text);
-void switch_tell_request(const struct switch_options *o, const char *from, int64_t stay_out_ms);
+void switch_tell_request(const struct switch_options *o, const char *what, const char *from,
+                         int64_t stay_out_ms);
 
 /* --- switch_operate.c ---------------------------------------------------------------------- */
 
@@ -66,6 +73,25 @@ void switch_tell_request(const struct switch_options *o, const char *from, int64
 int switch_list(const struct switch_options *options);
 int switch_cede(const struct switch_options *options);
 int switch_override(const struct switch_options *options);
+
+/* "active". Static. */
+const char *switch_state_word(enum conclave_elector_state state);
+
+/* Connects, with the time of one answer. */
+int switch_ask(const struct switch_options *o, recipes_fn question);
+
+/* Makes a request to the members as an ephemeral node, which ends with this process. The exit code; end: closes it
+ * and gives code back. */
+int switch_request_begin(struct conclave_recipes *recipes, const struct switch_options *o,
+                         const struct switch_request *request, struct conclave_group **ret);
+int switch_request_end(const struct switch_options *o, struct conclave_group *group, int code);
+
+/* --- switch_members.c ----------------------------------------------------------------------- */
+
+/* About one named member: --state, --check-health, --hand-over, --to-observer, --to-standby. */
+int switch_state(const struct switch_options *options);
+int switch_hand_over(const struct switch_options *options);
+int switch_role(const struct switch_options *options);
 
 /* --- switch_parent.c ------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* conclave switch --list, --cede and --override: for operators, without taking part. */
+/* conclave switch --list, --cede and --override: for operators, without taking part; and requests to members. */
 #include "cli/switch/switch.h"
 
 #include "base/clock.h"
@@ -16,21 +16,20 @@ enum { LOOK_AGAIN_MS = 100, ANSWER_TIMEOUT_MS = 5000, JOIN_TIMEOUT_MS = 10000 };
 /* The nodes below DIR. */
 struct switch_picture {
     struct conclave_elector_view *view;
-    struct conclave_member **members;
+    struct conclave_elector_member **members;
     size_t count;
 };
 
 static int picture_take(struct conclave_recipes *recipes, const struct switch_options *o,
                         struct switch_picture *ret)
 {
-    char path[SWITCH_PATH_MAX];
     int64_t timeout_ms = o->hold.common.timeout_ms < ANSWER_TIMEOUT_MS ? o->hold.common.timeout_ms
                                                                        : ANSWER_TIMEOUT_MS;
     *ret = (struct switch_picture){0};
-    switch_path(path, o->hold.path, SWITCH_MEMBERS);
     int error = conclave_elector_view(recipes, o->hold.path, timeout_ms, &ret->view);
     if (error == 0) {
-        error = conclave_group_members(recipes, path, timeout_ms, &ret->members, &ret->count);
+        error =
+            conclave_elector_members(recipes, o->hold.path, timeout_ms, &ret->members, &ret->count);
         if (error != 0) {
             conclave_elector_view_free(ret->view);
         }
@@ -41,7 +40,7 @@ static int picture_take(struct conclave_recipes *recipes, const struct switch_op
 static void picture_free(struct switch_picture *p)
 {
     conclave_elector_view_free(p->view);
-    conclave_members_free(p->members, p->count);
+    conclave_elector_members_free(p->members, p->count);
 }
 
 /* Whether the holder of the lock has become active with it. Hadoop's elector writes the same into both nodes. */
@@ -62,6 +61,13 @@ static const char *name_of(const struct conclave_breadcrumb *crumb, struct addre
 {
     address_read(crumb->data, crumb->data_len, space);
     return crumb->id[0] != '\0' ? crumb->id : space->id;
+}
+
+const char *switch_state_word(enum conclave_elector_state state)
+{
+    static const char *const words[] = {"init",    "neutral", "standby",
+                                        "fencing", "active",  "observer"};
+    return (unsigned)state < sizeof words / sizeof words[0] ? words[state] : "unknown";
 }
 
 /* --- list ----------------------------------------------------------------------------- */
@@ -97,13 +103,6 @@ static void crumb_json(struct json *j, const char *key, const struct conclave_br
     json_object_end(j);
 }
 
-static void lower(char *text)
-{
-    for (; *text != '\0'; text++) {
-        *text = (char)(*text >= 'A' && *text <= 'Z' ? *text - 'A' + 'a' : *text);
-    }
-}
-
 static int list_lines(const struct switch_options *o, const struct switch_picture *p)
 {
     output_titles(&o->hold.common, (p->view->lock != NULL) + (p->view->active != NULL) + p->count,
@@ -120,12 +119,12 @@ static int list_lines(const struct switch_options *o, const struct switch_pictur
         crumb_print("breadcrumb", p->view->active);
     }
     for (size_t i = 0; i < p->count; i++) {
-        struct member_description card;
-        member_description_read(p->members[i]->data, p->members[i]->data_len, &card);
-        lower(card.state);
-        printf("member\t%s\t%" PRId64 "\t%s:%d\t%s%s%s%s\n", p->members[i]->id, card.token,
-               card.host, card.port, card.state, card.ready ? ",ready" : "",
-               card.health[0] != '\0' ? "," : "", card.health);
+        const struct conclave_elector_member *m = p->members[i];
+        struct address a;
+        address_read(m->data, m->data_len, &a);
+        printf("member\t%s\t%" PRId64 "\t%s:%d\t%s%s,%s\n", m->id, m->token.czxid, a.host, a.port,
+               switch_state_word(m->state), m->ready ? ",ready" : "",
+               conclave_health_name(m->health));
     }
     return 0;
 }
@@ -141,17 +140,19 @@ static int switch_operate_list_json(const struct switch_options *o, const struct
     json_key(&j, "members");
     json_array_begin(&j);
     for (size_t i = 0; i < p->count; i++) {
-        struct member_description card;
-        member_description_read(p->members[i]->data, p->members[i]->data_len, &card);
+        const struct conclave_elector_member *m = p->members[i];
+        struct address a;
+        address_read(m->data, m->data_len, &a);
         json_object_begin(&j);
-        json_member_string(&j, "id", p->members[i]->id);
-        json_member_string(&j, "state", card.state);
-        json_member_bool(&j, "ready", card.ready);
-        json_member_string(&j, "health", card.health);
-        json_member_int(&j, "token", card.token);
-        json_member_string(&j, "host", card.host);
-        json_member_int(&j, "port", card.port);
-        json_member_hex(&j, "session", p->members[i]->session_id);
+        json_member_string(&j, "id", m->id);
+        json_member_string(&j, "role", m->observer ? "observer" : "participant");
+        json_member_string(&j, "state", conclave_elector_state_name(m->state));
+        json_member_bool(&j, "ready", m->ready);
+        json_member_string(&j, "health", conclave_health_name(m->health));
+        json_member_int(&j, "token", m->token.czxid);
+        json_member_string(&j, "host", a.host);
+        json_member_int(&j, "port", a.port);
+        json_member_hex(&j, "session", m->session_id);
         json_object_end(&j);
     }
     json_array_end(&j);
@@ -160,7 +161,7 @@ static int switch_operate_list_json(const struct switch_options *o, const struct
 
 /* --- the frame -------------------------------------------------------------------------- */
 
-static int ask(const struct switch_options *o, recipes_fn question)
+int switch_ask(const struct switch_options *o, recipes_fn question)
 {
     struct common_options common = o->hold.common;
     common.timeout_ms =
@@ -184,7 +185,7 @@ static int list(struct conclave_client *client, struct conclave_recipes *recipes
 
 int switch_list(const struct switch_options *options)
 {
-    return ask(options, list);
+    return switch_ask(options, list);
 }
 
 /* --- override --------------------------------------------------------------------------- */
@@ -215,7 +216,7 @@ static int override(struct conclave_client *client, struct conclave_recipes *rec
 
 int switch_override(const struct switch_options *options)
 {
-    return ask(options, override);
+    return switch_ask(options, override);
 }
 
 /* --- cede --------------------------------------------------------------------------------
@@ -233,10 +234,8 @@ struct ceding {
 static bool is_ready(const struct switch_picture *p, const char *id, int64_t token)
 {
     for (size_t i = 0; i < p->count; i++) {
-        struct member_description card;
-        member_description_read(p->members[i]->data, p->members[i]->data_len, &card);
         if (strcmp(p->members[i]->id, id) == 0) {
-            return card.ready && card.token == token;
+            return p->members[i]->ready && p->members[i]->token.czxid == token;
         }
     }
     return true;
@@ -301,23 +300,23 @@ static int wait_for_next(struct conclave_recipes *recipes, const struct switch_o
     return CLI_EXIT_TIMEOUT;
 }
 
-static int request_place(struct conclave_recipes *recipes, const struct switch_options *o,
-                         const struct ceding *c, struct conclave_group **ret)
+int switch_request_begin(struct conclave_recipes *recipes, const struct switch_options *o,
+                         const struct switch_request *request, struct conclave_group **ret)
 {
     char path[SWITCH_PATH_MAX];
     char id[HOLD_ID_MAX + 32];
     struct buf text;
     uint8_t bytes[4];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct cede_request request = {c->token, o->stay_out_ms};
     random_bytes(bytes, sizeof bytes);
-    (void)snprintf(id, sizeof id, "cede-%s-%02x%02x%02x%02x", o->hold.id, bytes[0], bytes[1],
+    (void)snprintf(id, sizeof id, "%s-%s-%02x%02x%02x%02x",
+                   request->to[0] != '\0' ? "role" : "cede", o->hold.id, bytes[0], bytes[1],
                    bytes[2], bytes[3]);
     for (char *at = id; *at != '\0'; at++) {
         *at = (char)(*at == '/' ? '_' : *at);
     }
     buf_init(&text, 0);
-    request_write(&text, &request);
+    request_write(&text, request);
     switch_path(path, o->hold.path, SWITCH_REQUESTS);
     options.path = path;
     options.id = id;
@@ -326,7 +325,25 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
     int error =
         buf_ok(&text) ? conclave_group_open(recipes, &options, NULL, NULL, ret) : CONCLAVE_ENOMEM;
     buf_finish(&text);
-    return error;
+    if (error != 0) {
+        return fail(SWITCH_USAGE.name, o->hold.path, error);
+    }
+    error = conclave_group_wait_joined(*ret, JOIN_TIMEOUT_MS);
+    return error == 0 ? 0
+                      : switch_request_end(o, *ret, fail(SWITCH_USAGE.name, o->hold.path, error));
+}
+
+int switch_request_end(const struct switch_options *o, struct conclave_group *group, int code)
+{
+    int error = conclave_group_close_wait(group, ANSWER_TIMEOUT_MS);
+    if (error != 0) {
+        /* The handle cannot be given back; its node goes with the session. */
+        code = code != 0 ? code : fail(SWITCH_USAGE.name, o->hold.path, error);
+        fflush(NULL);
+        _exit(code);
+    }
+    conclave_group_destroy(group);
+    return code;
 }
 
 static int cede(struct conclave_client *client, struct conclave_recipes *recipes, void *ctx)
@@ -348,25 +365,12 @@ static int cede(struct conclave_client *client, struct conclave_recipes *recipes
     c.token = p.view->active->token.czxid;
     (void)snprintf(c.id, sizeof c.id, "%s", name_of(p.view->active, &space));
     picture_free(&p);
-    error = request_place(recipes, o, &c, &group);
-    if (error != 0) {
-        return fail(SWITCH_USAGE.name, o->hold.path, error);
-    }
-    error = conclave_group_wait_joined(group, JOIN_TIMEOUT_MS);
-    int code =
-        error == 0 ? wait_for_next(recipes, o, &c) : fail(SWITCH_USAGE.name, o->hold.path, error);
-    error = conclave_group_close_wait(group, ANSWER_TIMEOUT_MS);
-    if (error != 0) {
-        /* The handle cannot be given back; its node goes with the session. */
-        code = code != 0 ? code : fail(SWITCH_USAGE.name, o->hold.path, error);
-        fflush(NULL);
-        _exit(code);
-    }
-    conclave_group_destroy(group);
-    return code;
+    struct switch_request request = {.token = c.token, .stay_out_ms = o->stay_out_ms};
+    int code = switch_request_begin(recipes, o, &request, &group);
+    return code == 0 ? switch_request_end(o, group, wait_for_next(recipes, o, &c)) : code;
 }
 
 int switch_cede(const struct switch_options *options)
 {
-    return ask(options, cede);
+    return switch_ask(options, cede);
 }

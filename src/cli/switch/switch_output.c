@@ -71,11 +71,12 @@ void switch_tell_fence(const struct switch_options *o, const char *target, int64
     event_end(o, &r);
 }
 
-void switch_tell_request(const struct switch_options *o, const char *from, int64_t stay_out_ms)
+void switch_tell_request(const struct switch_options *o, const char *what, const char *from,
+                         int64_t stay_out_ms)
 {
     struct record r;
     event_begin(o, &r, "request");
-    record_string(&r, "request", "cede");
+    record_string(&r, "request", what);
     record_string(&r, "from", from);
     record_int(&r, "stay_out_ms", stay_out_ms);
     event_end(o, &r);

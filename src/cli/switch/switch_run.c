@@ -2,7 +2,7 @@
  * conclave switch DIR: one member of an active/standby service.
  *
  * hold_run (hold_command.h) runs the command while the elector says so. This file has the rest: the elector's callbacks,
- * fencing, hooks, health, the member's node in <dir>/members, and requests to step down.
+ * fencing, hooks, health, and operators' requests.
  *
  * Threads: the elector's and the groups' callbacks (one thread), the fencing thread, the monitor of
  * health, the main one. `lock` guards what they share; while it is held the library may be called, as no
@@ -36,14 +36,15 @@ struct switching {
 
     pthread_mutex_t lock; /* what follows */
     struct conclave_elector *elector;
-    struct conclave_group *members;
     struct conclave_group *requests;
-    struct member_description card;
+    int64_t token; /* of the term that has begun, else 0 */
+    bool ready;    /* in that term */
     enum conclave_health health_state;
-    struct cede_request asked[SWITCH_REQUESTS_MAX];
+    struct switch_request asked[SWITCH_REQUESTS_MAX];
     char asked_by[SWITCH_REQUESTS_MAX][CARD_NAME_MAX];
     size_t asked_count;
-    int64_t ceded_token; /* of the last term that was given up on request */
+    int64_t ceded_token;               /* of the last term that was given up on request */
+    char role_asked_by[CARD_NAME_MAX]; /* the last request for a role that was carried out */
 };
 
 void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group)
@@ -53,32 +54,15 @@ void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group)
            len < SWITCH_PATH_MAX); /* the check of the options leaves room for the group */
 }
 
-/* --- the card ------------------------------------------------------------------------- */
-
-/* lock held. Without memory the old text stays until the next change. */
-static void card_publish(struct switching *s)
-{
-    struct buf text;
-    if (s->members == NULL) {
-        return;
-    }
-    buf_init(&text, 0);
-    member_description_write(&text, &s->card);
-    int error =
-        buf_ok(&text) ? conclave_group_set_data(s->members, text.data, text.len) : CONCLAVE_ENOMEM;
-    if (error != 0 && error != CONCLAVE_ECLOSED) {
-        fail(SWITCH_USAGE.name, s->o->hold.path, error);
-    }
-    buf_finish(&text);
-}
+/* --- ready ------------------------------------------------------------------------------ */
 
 static void ready(struct switching *s, int64_t token)
 {
     pthread_mutex_lock(&s->lock);
-    bool mine = token != 0 && s->card.token == token && !s->card.ready;
+    bool mine = token != 0 && s->token == token && !s->ready;
     if (mine) {
-        s->card.ready = true;
-        card_publish(s);
+        s->ready = true;
+        conclave_elector_ready(s->elector);
     }
     pthread_mutex_unlock(&s->lock);
     if (mine) {
@@ -86,23 +70,45 @@ static void ready(struct switching *s, int64_t token)
     }
 }
 
-/* --- requests to step down ---------------------------------------------------------------- */
+/* --- requests ---------------------------------------------------------------------------- */
 
-/* Carries out requests for this term. lock held. */
+/* lock held. */
+static void request_role(struct switching *s, const struct switch_request *request, const char *by)
+{
+    if (strcmp(request->to, s->o->hold.id) != 0 || strcmp(by, s->role_asked_by) == 0) {
+        return;
+    }
+    (void)snprintf(s->role_asked_by, sizeof s->role_asked_by, "%s", by);
+    switch_tell_request(s->o, request->observer ? "observer" : "standby", by, 0);
+    int error = conclave_elector_observe(s->elector, request->observer);
+    if (error != 0) {
+        fail(SWITCH_USAGE.name, s->o->hold.path, error);
+    }
+}
+
+/* lock held. */
+static void request_cede(struct switching *s, const struct switch_request *request, const char *by)
+{
+    if (s->token == 0 || request->token != s->token || request->token == s->ceded_token) {
+        return;
+    }
+    s->ceded_token = request->token;
+    switch_tell_request(s->o, "cede", by, request->stay_out_ms);
+    int error = conclave_elector_cede(s->elector, request->stay_out_ms);
+    if (error != 0) {
+        fail(SWITCH_USAGE.name, s->o->hold.path, error);
+    }
+}
+
+/* Carries out requests for this member and for this term. lock held. */
 static void requests_consider(struct switching *s)
 {
     assert(s->asked_count <= SWITCH_REQUESTS_MAX);
-    for (size_t i = 0; i < s->asked_count; i++) {
-        const struct cede_request *request = &s->asked[i];
-        if (s->card.token == 0 || request->token != s->card.token ||
-            request->token == s->ceded_token) {
-            continue;
-        }
-        s->ceded_token = request->token;
-        switch_tell_request(s->o, s->asked_by[i], request->stay_out_ms);
-        int error = conclave_elector_cede(s->elector, request->stay_out_ms);
-        if (error != 0) {
-            fail(SWITCH_USAGE.name, s->o->hold.path, error);
+    for (size_t i = 0; i < s->asked_count && s->elector != NULL; i++) {
+        if (s->asked[i].to[0] != '\0') {
+            request_role(s, &s->asked[i], s->asked_by[i]);
+        } else {
+            request_cede(s, &s->asked[i], s->asked_by[i]);
         }
     }
 }
@@ -131,32 +137,15 @@ static void on_group_closed(struct conclave_group *group, int why, void *ctx)
     }
 }
 
-static int groups_open(struct switching *s, struct conclave_recipes *recipes)
+static int requests_open(struct switching *s, struct conclave_recipes *recipes)
 {
-    static const struct conclave_group_callbacks member = {.size = sizeof member,
-                                                           .on_closed = on_group_closed};
     static const struct conclave_group_callbacks observer = {
         .size = sizeof observer, .on_view = on_requests, .on_closed = on_group_closed};
     char path[SWITCH_PATH_MAX];
-    struct buf text;
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
     options.path = path;
     switch_path(path, s->o->hold.path, SWITCH_REQUESTS);
-    int error = conclave_group_open(recipes, &options, &observer, s, &s->requests);
-    if (error != 0) {
-        return error;
-    }
-    buf_init(&text, 0);
-    member_description_write(&text, &s->card);
-    switch_path(path, s->o->hold.path, SWITCH_MEMBERS);
-    options.id = s->o->hold.id;
-    options.incarnation = s->incarnation;
-    options.data = text.data;
-    options.data_len = text.len;
-    error = buf_ok(&text) ? conclave_group_open(recipes, &options, &member, s, &s->members)
-                          : CONCLAVE_ENOMEM;
-    buf_finish(&text);
-    return error;
+    return conclave_group_open(recipes, &options, &observer, s, &s->requests);
 }
 
 /* Closed and gone; false: not in time. */
@@ -217,16 +206,6 @@ static int hook_run(struct switching *s, const char *command, const char *role, 
 
 /* --- the elector's callbacks ---------------------------------------------------------------- */
 
-static void state_set(struct switching *s, enum conclave_elector_state state, int64_t token,
-                      const char *reason)
-{
-    pthread_mutex_lock(&s->lock);
-    (void)snprintf(s->card.state, sizeof s->card.state, "%s", conclave_elector_state_name(state));
-    card_publish(s);
-    pthread_mutex_unlock(&s->lock);
-    switch_tell_state(s->o, state, token, reason);
-}
-
 static void on_state(struct conclave_elector *elector, enum conclave_elector_state state,
                      const char *reason, void *ctx)
 {
@@ -235,7 +214,7 @@ static void on_state(struct conclave_elector *elector, enum conclave_elector_sta
         (void)eventfd_write(s->fence_stop_fd, 1);
     }
     if (state != CONCLAVE_ELECTOR_ACTIVE) { /* activate prints that, with the token */
-        state_set(s, state, 0, reason);
+        switch_tell_state(s->o, state, 0, reason);
     }
 }
 
@@ -243,15 +222,14 @@ static int activate(struct conclave_elector *elector, struct conclave_token toke
 {
     struct switching *s = ctx;
     const char *hook = s->o->on_active;
-    state_set(s, CONCLAVE_ELECTOR_ACTIVE, token.czxid, "");
+    switch_tell_state(s->o, CONCLAVE_ELECTOR_ACTIVE, token.czxid, "");
     if (hook != NULL &&
         hook_run(s, hook, "active", token.czxid, "", s->o->hook_timeout_ms, elector) != 0) {
         return -1;
     }
     pthread_mutex_lock(&s->lock);
-    assert(s->card.token == 0 && !s->card.ready); /* the term before has ended */
-    s->card.token = token.czxid;
-    card_publish(s);
+    assert(s->token == 0 && !s->ready); /* the term before has ended */
+    s->token = token.czxid;
     requests_consider(s);
     pthread_mutex_unlock(&s->lock);
     hold_granted(s->hold, token.czxid, conclave_elector_lease_until_ns(elector));
@@ -266,10 +244,9 @@ static int deactivate(struct conclave_elector *elector, int why, int64_t stop_wi
     struct switching *s = ctx;
     int result = 0;
     pthread_mutex_lock(&s->lock);
-    int64_t token = s->card.token;
-    s->card.token = 0;
-    s->card.ready = false;
-    card_publish(s);
+    int64_t token = s->token;
+    s->token = 0;
+    s->ready = false;
     pthread_mutex_unlock(&s->lock);
     if (s->o->on_standby != NULL) {
         /* Out of time already it has to be tried all the same, as long as it takes. */
@@ -344,8 +321,6 @@ static void on_health(enum conclave_health health, void *ctx)
     switch_tell_health(s->o, health);
     pthread_mutex_lock(&s->lock);
     s->health_state = health;
-    (void)snprintf(s->card.health, sizeof s->card.health, "%s", conclave_health_name(health));
-    card_publish(s);
     if (s->elector != NULL) {
         conclave_elector_set_health(s->elector, health);
     }
@@ -392,6 +367,8 @@ static int elector_begin(struct switching *s, struct hold *r, struct conclave_el
                                                 : CONCLAVE_ELECTOR_LAYOUT_NATIVE;
     options.herd_free = s->o->herd_free;
     options.health = s->health_state;
+    options.listed = options.reports_ready = true;
+    options.observer = s->o->observer;
     options.lease.grace_ms = hold_lease_grace_ms(r);
     return conclave_elector_open(r->recipes, &options, &callbacks, s, ret);
 }
@@ -404,12 +381,13 @@ static int switch_run_start(struct hold *r, void **ret_holding)
     s->hold = r;
     pthread_mutex_lock(&s->lock);
     if (first) {
-        error = groups_open(s, r->recipes);
+        error = requests_open(s, r->recipes);
     }
     assert(s->elector == NULL);
     error = error == 0 ? elector_begin(s, r, &s->elector) : error;
     if (error == 0) {
         *ret_holding = s->elector;
+        requests_consider(s);
     }
     pthread_mutex_unlock(&s->lock);
     if (error == 0 && first) {
@@ -440,11 +418,10 @@ static bool end(struct hold *r)
     struct switching *s = switching;
     health_stop(&s->health);
     pthread_mutex_lock(&s->lock);
-    struct conclave_group *members = s->members;
     struct conclave_group *requests = s->requests;
-    s->members = s->requests = NULL;
+    s->requests = NULL;
     pthread_mutex_unlock(&s->lock);
-    return group_end(members) && group_end(requests);
+    return group_end(requests);
 }
 
 static int64_t lease_until_ns(const void *holding)
@@ -490,9 +467,6 @@ static int address_make(struct switching *s)
                               .failover_port = (int)o->failover_port};
     (void)snprintf(address.id, sizeof address.id, "%s", o->hold.id);
     (void)snprintf(address.host, sizeof address.host, "%s", o->host);
-    (void)snprintf(s->card.host, sizeof s->card.host, "%s", o->host);
-    s->card.port = address.port;
-    (void)snprintf(s->card.state, sizeof s->card.state, "INIT");
     buf_init(&s->address, 0);
     address_write(&s->address,
                   o->yarn     ? ADDRESS_YARN

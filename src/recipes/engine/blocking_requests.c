@@ -38,6 +38,9 @@ int blocking_once(struct blocking *b, struct conclave_op op, struct conclave_rep
 int blocking_request(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
 {
     b->repeated = false;
+    if (ret_reply != NULL) {
+        *ret_reply = NULL; /* of a call that ends without an answer */
+    }
     for (;;) {
         struct conclave_reply *reply = NULL;
         int error = blocking_try(b, op, &reply);

@@ -38,8 +38,7 @@ void breadcrumb_write(struct buf *out, enum conclave_elector_layout layout,
 
 /* --- reading --------------------------------------------------------------------- */
 
-/* The value of the line "name=..." at *at, its end made a NUL; moves *at behind it. */
-static const char *read_line(char **at, const char *end, const char *name)
+const char *breadcrumb_line(char **at, const char *end, const char *name)
 {
     size_t len = strlen(name);
     char *value = *at + len + 1;
@@ -63,10 +62,10 @@ static char *read_lines(char *at, char *end, struct conclave_breadcrumb *ret)
         return NULL;
     }
     at += title;
-    const char *id = read_line(&at, end, "id");
-    const char *incarnation = id == NULL ? NULL : read_line(&at, end, "incarnation");
-    const char *token = incarnation == NULL ? NULL : read_line(&at, end, "token");
-    const char *clean = token == NULL ? NULL : read_line(&at, end, "clean");
+    const char *id = breadcrumb_line(&at, end, "id");
+    const char *incarnation = id == NULL ? NULL : breadcrumb_line(&at, end, "incarnation");
+    const char *token = incarnation == NULL ? NULL : breadcrumb_line(&at, end, "token");
+    const char *clean = token == NULL ? NULL : breadcrumb_line(&at, end, "clean");
     if (clean == NULL || at >= end || *at != '\n') {
         return NULL;
     }

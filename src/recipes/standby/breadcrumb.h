@@ -17,6 +17,9 @@
 void breadcrumb_write(struct buf *out, enum conclave_elector_layout layout,
                       const struct conclave_breadcrumb *crumb);
 
+/* The value of the line "name=..." at *at, its end made a NUL; moves *at behind it. NULL: it is another line. */
+const char *breadcrumb_line(char **at, const char *end, const char *name);
+
 /* Reads it, whichever the layout; text is changed, and what *ret points to lies in it. It must have
  * room for a NUL at text[len]. *ret always is something: see above. Its token is 0 when it has none. */
 void breadcrumb_read(char *text, size_t len, struct conclave_breadcrumb *ret);

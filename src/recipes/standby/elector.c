@@ -60,6 +60,11 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
     case CONTENDER_STOPPING:
     case CONTENDER_ENDING:
         return CONCLAVE_ELECTOR_ACTIVE;
+    case CONTENDER_OUT:
+        if (e->observer && recipes_connected(elector_rt(e))) {
+            return CONCLAVE_ELECTOR_OBSERVER;
+        }
+        return e->connected ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_INIT;
     default:
         return e->connected ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_INIT;
     }
@@ -68,7 +73,8 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
 bool elector_leaving(const struct contender *c)
 {
     const struct conclave_elector *e = CONTAINER_OF(c, struct conclave_elector, c);
-    return c->closing.ending || e->ceding || e->giving_up || e->health != CONCLAVE_HEALTH_HEALTHY;
+    return c->closing.ending || e->ceding || e->giving_up || e->observer ||
+           e->health != CONCLAVE_HEALTH_HEALTHY || elector_handed_over(e);
 }
 
 void elector_give_up(struct conclave_elector *e, const char *reason)
@@ -119,8 +125,7 @@ static void elector_out(struct contender *c)
     struct conclave_elector *e = elector_of(c);
     e->ceding = false;
     e->giving_up = false;
-    if (e->health == CONCLAVE_HEALTH_HEALTHY && recipes_connected(elector_rt(e)) &&
-        contender_may_join(c)) {
+    if (!elector_leaving(c) && recipes_connected(elector_rt(e)) && contender_may_join(c)) {
         contender_enter(c, CONTENDER_JOINING);
     }
 }
@@ -164,6 +169,7 @@ static void elector_run_holding(struct conclave_elector *e)
 static bool elector_run_own(struct contender *c)
 {
     struct conclave_elector *e = elector_of(c);
+    elector_handed_run(e);
     switch (c->state) {
     case CONTENDER_JOINING:
     case CONTENDER_WAITING:
@@ -209,6 +215,7 @@ static void elector_revoked(struct contender *c)
     struct conclave_elector *e = elector_of(c);
     /* GRANTED: the user never knew, and nothing was done that had to be fenced */
     e->in_order = c->state == CONTENDER_GRANTED;
+    e->ready = false;
     e->untrusted = e->health != CONCLAVE_HEALTH_HEALTHY;
 }
 
@@ -247,7 +254,8 @@ static void elector_lease_lost(struct contender *c, int why)
 
 static bool elector_is_clear(struct contender *c)
 {
-    return !elector_of(c)->fence_running;
+    struct conclave_elector *e = elector_of(c);
+    return elector_card_leave(e) && !e->fence_running;
 }
 
 static void elector_on_state(struct contender *c, enum conclave_state state)
@@ -256,6 +264,7 @@ static void elector_on_state(struct contender *c, enum conclave_state state)
         state != CONCLAVE_STATE_SUSPENDED) {
         elector_of(c)->connected = true;
     }
+    elector_card_on_state(elector_of(c), state);
 }
 
 static bool elector_state_is_new(const struct conclave_elector *e)
@@ -265,6 +274,7 @@ static bool elector_state_is_new(const struct conclave_elector *e)
 
 static void elector_after_run(struct contender *c)
 {
+    elector_card_publish(elector_of(c));
     if (elector_state_is_new(elector_of(c))) {
         handle_post(&c->handle);
     }
@@ -306,6 +316,8 @@ static void elector_init(struct contender *c)
     c->holder.versioned = true;
     elector_lock_init(e);
     elector_mark_init(e);
+    elector_handed_init(e);
+    elector_card_init(e);
     e->reason = "";
     e->connected = recipes_connected(contender_rt(c));
 }
@@ -314,6 +326,8 @@ static void elector_finish(struct contender *c)
 {
     elector_lock_finish(elector_of(c));
     elector_mark_finish(elector_of(c));
+    elector_handed_finish(elector_of(c));
+    member_finish(&elector_of(c)->card);
 }
 
 const struct contender_class elector_class = {

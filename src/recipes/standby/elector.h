@@ -1,7 +1,8 @@
 /*
  * The elector's inside, shared by its files: elector.c (what an elector adds to the contender),
  * elector_lock.c (getting and leaving the lock), elector_breadcrumb.c (breadcrumb and override),
- * elector_fence.c (the thread that fences), elector_api.c (the public functions).
+ * elector_fence.c (the thread that fences), elector_card.c (its node in the list of members), elector_handed.c (requests
+ * to hand over), elector_api.c (the public functions).
  *
  * An elector is a contender (contender.h): begin is activate, end is deactivate. It contends for one lock
  * of a fixed name, or with herd_free for the first place in a line. When it has that it prepares; every
@@ -20,7 +21,9 @@
 #ifndef RECIPES_STANDBY_ELECTOR_H
 #define RECIPES_STANDBY_ELECTOR_H
 
+#include "recipes/engine/persistent_node.h"
 #include "recipes/hold/contender.h"
+#include "recipes/standby/member_card.h"
 
 #include <conclave/elector.h>
 
@@ -53,8 +56,10 @@ struct conclave_elector {
     bool ceding;    /* steps down, then stays out */
     bool giving_up; /* leaves after a failure, then stays out for a while */
     bool in_order; /* nothing of ours is active: deactivate said so, or activate was never called */
-    bool untrusted;    /* it was not healthy when it was to stop: what it says does not count */
-    bool connected;    /* it was, once */
+    bool untrusted; /* it was not healthy when it was to stop: what it says does not count */
+    bool connected; /* it was, once */
+    bool observer;
+    bool ready;        /* reported in this time as active */
     unsigned failures; /* in a row */
 
     /* The lock. */
@@ -81,6 +86,20 @@ struct conclave_elector {
     bool fenced;     /* `old` is dead */
     bool marked;     /* the breadcrumb is ours, at crumb_version */
     bool mark_maybe; /* it was written, the answer is unknown */
+
+    /* The node in the list of members. */
+    char *members_path;
+    char *card_path;
+    struct member card;
+    struct member_card card_told; /* what `card` was last told to write */
+
+    /* The request to hand over. */
+    char *handed_path;
+    struct step handed_step;
+    struct watch_slot handed_watch; /* armed: what follows is current, unless `handed_unread` */
+    bool handed_unread;             /* there is one, and its data were not read */
+    char *handed_to;                /* NULL: there is none */
+    int64_t handed_from;            /* token of the member that it asks to step down */
 
     /* The thread that fences. */
     bool fence_running;
@@ -174,6 +193,29 @@ void elector_fence_run(struct conclave_elector *e);
 
 /* Whether this thread runs the program's fence. No lock held. */
 bool elector_in_fence(struct conclave_elector *e);
+
+/* --- elector_card.c ---------------------------------------------------------------- */
+
+/* Does nothing unless the member is listed. publish: after each run. leave: removes the node; true when it is gone. */
+void elector_card_init(struct conclave_elector *e);
+void elector_card_publish(struct conclave_elector *e);
+void elector_card_on_state(struct conclave_elector *e, enum conclave_state state);
+bool elector_card_leave(struct conclave_elector *e);
+
+/* --- elector_handed.c -------------------------------------------------------------- */
+
+void elector_handed_init(struct conclave_elector *e);
+void elector_handed_finish(struct conclave_elector *e);
+
+/* In each run: reads the request, and keeps a watch on it. */
+void elector_handed_run(struct conclave_elector *e);
+
+/* Whether all is known about requests that were made before the lock became ours: a client hears of the request before
+ * it hears that the lock is free. */
+bool elector_handed_verified(const struct conclave_elector *e);
+
+/* Whether another member is to be active in place of this one. */
+bool elector_handed_over(const struct conclave_elector *e);
 
 /* --- elector_api.c ---------------------------------------------------------------- */
 

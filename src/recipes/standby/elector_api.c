@@ -9,16 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INCARNATION_MAX = 1024, INCARNATION_BYTES = 8 };
+enum { NODE_NAME_MAX = 255, INCARNATION_MAX = 1024, INCARNATION_BYTES = 8 };
 #define STAY_OUT_MAX_MS (366 * INT64_C(86400000)) /* a year */
 
-static const char *const state_names[] = {"INIT", "NEUTRAL", "STANDBY", "FENCING", "ACTIVE"};
+static const char *const state_names[] = {"INIT",    "NEUTRAL", "STANDBY",
+                                          "FENCING", "ACTIVE",  "OBSERVER"};
 static const char *const health_names[] = {"INITIALIZING", "HEALTHY", "UNHEALTHY", "NOT_RESPONDING",
                                            "MONITOR_FAILED"};
 
 const char *conclave_elector_state_name(enum conclave_elector_state state)
 {
-    return (unsigned)state <= CONCLAVE_ELECTOR_ACTIVE ? state_names[state] : "UNKNOWN";
+    return (unsigned)state <= CONCLAVE_ELECTOR_OBSERVER ? state_names[state] : "UNKNOWN";
 }
 
 const char *conclave_health_name(enum conclave_health health)
@@ -28,9 +29,16 @@ const char *conclave_health_name(enum conclave_health health)
 
 /* --- start ----------------------------------------------------------------------- */
 
+/* NULL: the default, which is one. */
+static bool id_is_node_name(const char *id)
+{
+    return id == NULL || (strchr(id, '/') == NULL && strcmp(id, ".") != 0 &&
+                          strcmp(id, "..") != 0 && strlen(id) <= NODE_NAME_MAX);
+}
+
 static bool elector_options_valid(const struct conclave_elector_options *o)
 {
-    return (o->id == NULL || o->id[0] != '\0') &&
+    return (o->id == NULL || o->id[0] != '\0') && (!o->listed || id_is_node_name(o->id)) &&
            (o->incarnation == NULL ||
             (o->incarnation[0] != '\0' && strchr(o->incarnation, '\n') == NULL &&
              strlen(o->incarnation) <= INCARNATION_MAX)) &&
@@ -71,16 +79,21 @@ bool elector_copy(struct contender *c, const void *own)
     const struct conclave_elector_options *o = own;
     e->options = *o;
     e->health = o->health;
+    e->observer = o->observer;
     e->lock_path = text_concat(o->dir, "/ActiveStandbyElectorLock");
     e->line_path = text_concat(o->dir, "/line");
     e->crumb_path = text_concat(o->dir, "/ActiveBreadCrumb");
     e->override_path = text_concat(o->dir, "/FenceOverride");
+    e->handed_path = text_concat(o->dir, "/HandOver");
+    e->members_path = text_concat(o->dir, "/members");
+    e->card_path =
+        e->members_path != NULL && c->id != NULL ? path_join(e->members_path, c->id) : NULL;
     e->incarnation = elector_copy_incarnation(o->incarnation);
     e->data = bytes_copy(o->data, o->data_len);
     e->data_len = o->data_len;
     return e->lock_path != NULL && e->line_path != NULL && e->crumb_path != NULL &&
-           e->override_path != NULL && e->incarnation != NULL && e->data != NULL &&
-           elector_write_text(e);
+           e->override_path != NULL && e->handed_path != NULL && e->card_path != NULL &&
+           e->incarnation != NULL && e->data != NULL && elector_write_text(e);
 }
 
 void elector_free_copies(struct contender *c)
@@ -90,6 +103,9 @@ void elector_free_copies(struct contender *c)
     free(e->line_path);
     free(e->crumb_path);
     free(e->override_path);
+    free(e->handed_path);
+    free(e->members_path);
+    free(e->card_path);
     free(e->incarnation);
     free(e->data);
     free(e->text);
@@ -194,6 +210,25 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
         contender_end_call(&e->c);
     }
     return error;
+}
+
+int conclave_elector_observe(struct conclave_elector *e, bool observer)
+{
+    int error = contender_begin_call(&e->c);
+    if (error == 0) {
+        e->observer = observer;
+        e->reason = observer ? "observer" : "";
+        contender_end_call(&e->c);
+    }
+    return error;
+}
+
+void conclave_elector_ready(struct conclave_elector *e)
+{
+    if (contender_begin_call(&e->c) == 0) {
+        e->ready = contender_holds(&e->c);
+        contender_end_call(&e->c);
+    }
 }
 
 /* The breadcrumb's version, while it is ours and the lease lasts; or why not. In Hadoop's layout versions

@@ -168,7 +168,8 @@ static void elector_on_marked(struct step *step, const struct conclave_reply *re
 
 void elector_mark_run(struct conclave_elector *e)
 {
-    if (e->mark_step.busy || !elector_lock_verified(e) || machine_pauses(&e->c.machine)) {
+    if (e->mark_step.busy || !elector_lock_verified(e) || !elector_handed_verified(e) ||
+        machine_pauses(&e->c.machine)) {
         return;
     }
     struct conclave_breadcrumb crumb = elector_crumb(e, false);

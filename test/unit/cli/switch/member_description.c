@@ -1,4 +1,4 @@
-/* Addresses, cards and requests of a switch's members: what is written is read, and what others wrote is
+/* Addresses and requests of a switch's members: what is written is read, and what others wrote is
  * no trouble. */
 #include "cli/switch/member_description.h"
 
@@ -65,37 +65,10 @@ static void what_others_wrote_is_data(void **state)
     assert_int_equal(read.data.len, 0);
 }
 
-static void a_card_is_read_as_it_was_written(void **state)
-{
-    struct member_description card = {.state = "ACTIVE",
-                                      .health = "HEALTHY",
-                                      .token = INT64_C(1) << 40,
-                                      .ready = true,
-                                      .host = "h",
-                                      .port = 1};
-    struct member_description read;
-    struct buf text;
-    buf_init(&text, 0);
-    member_description_write(&text, &card);
-    member_description_read(text.data, text.len, &read);
-    assert_string_equal(read.state, "ACTIVE");
-    assert_string_equal(read.health, "HEALTHY");
-    assert_int_equal(read.token, INT64_C(1) << 40);
-    assert_true(read.ready);
-    assert_string_equal(read.host, "h");
-    assert_int_equal(read.port, 1);
-    member_description_read("state=", 6, &read);
-    assert_string_equal(read.state, "");
-    assert_false(read.ready);
-    member_description_read("\n\nstate=x", 9, &read);
-    assert_string_equal(read.state, "");
-    buf_finish(&text);
-}
-
 static void a_request_without_a_token_is_none(void **state)
 {
-    struct cede_request request = {41, 30000};
-    struct cede_request read;
+    struct switch_request request = {.token = 41, .stay_out_ms = 30000};
+    struct switch_request read;
     struct buf text;
     buf_init(&text, 0);
     request_write(&text, &request);
@@ -105,6 +78,16 @@ static void a_request_without_a_token_is_none(void **state)
     assert_false(request_read("token=0\n", 8, &read));
     assert_false(request_read("token=x\n", 8, &read));
     assert_false(request_read("", 0, &read));
+    buf_reset(&text);
+    request = (struct switch_request){.to = "a", .observer = true};
+    request_write(&text, &request);
+    assert_true(request_read(text.data, text.len, &read));
+    assert_string_equal(read.to, "a");
+    assert_true(read.observer);
+    assert_true(request_read("to=a\nrole=standby\n", 18, &read));
+    assert_false(read.observer);
+    assert_false(request_read("to=a\nrole=king\n", 15, &read));
+    assert_false(request_read("to=a\n", 5, &read));
     buf_finish(&text);
 }
 
@@ -114,7 +97,6 @@ int main(void)
         cmocka_unit_test(an_address_is_read_as_it_was_written),
         cmocka_unit_test(hadoops_message_has_hadoops_fields),
         cmocka_unit_test(what_others_wrote_is_data),
-        cmocka_unit_test(a_card_is_read_as_it_was_written),
         cmocka_unit_test(a_request_without_a_token_is_none),
     };
     return cmocka_run_group_tests_name("switch_card", tests, NULL, NULL);

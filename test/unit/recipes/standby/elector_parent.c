@@ -152,6 +152,35 @@ static void E182_the_acl_is_set_on_existing_parents_only_when_asked_for(void **s
     standby_finish(&op);
 }
 
+/* A server that answers nothing: every question ends in time. */
+static void questions_end_in_time(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby op;
+    struct conclave_elector_view *view;
+    struct conclave_elector_member **m;
+    size_t count;
+    bool there;
+    standby_open_for(&op, zk, 0, "op", PATIENCE_MS);
+    assert_false(exists(&op));
+    fake_zk_link(zk, 0, FAKE_SILENT);
+    assert_int_equal(conclave_elector_view(op.base.recipes, DIR, 20, &view), CONCLAVE_ETIMEDOUT);
+    assert_int_equal(conclave_elector_parent_exists(op.base.recipes, DIR, 20, &there),
+                     CONCLAVE_ETIMEDOUT);
+    assert_int_equal(conclave_elector_parent_make(op.base.recipes, DIR, NULL, 20),
+                     CONCLAVE_ETIMEDOUT);
+    assert_int_equal(conclave_elector_reset(op.base.recipes, DIR, NULL, 20), CONCLAVE_ETIMEDOUT);
+    assert_int_equal(conclave_elector_member(op.base.recipes, DIR, "a", 20, &m),
+                     CONCLAVE_ETIMEDOUT);
+    assert_int_equal(conclave_elector_members(op.base.recipes, DIR, 20, &m, &count),
+                     CONCLAVE_ETIMEDOUT);
+    assert_int_equal(conclave_elector_hand_over(op.base.recipes, DIR, "a", 20, NULL),
+                     CONCLAVE_ETIMEDOUT);
+    fake_zk_link(zk, 0, FAKE_UP);
+    EVENTUALLY(conclave_elector_parent_exists(op.base.recipes, DIR, PATIENCE_MS, &there) == 0);
+    standby_finish(&op);
+}
+
 /* A fault at each request: it ends as it should, or with an error and can be repeated; no lock stays. */
 static void E180_a_fault_at_every_request_of_a_reset(void **state)
 {
@@ -196,6 +225,7 @@ int main(void)
         E_TEST(a_forced_reset_ends_the_active_ones_time),
         E_TEST(members_on_standby_survive_a_reset),
         E_TEST(E182_the_acl_is_set_on_existing_parents_only_when_asked_for),
+        E_TEST(questions_end_in_time),
         E_TEST(E180_a_fault_at_every_request_of_a_reset),
     };
     return RUN_TESTS(tests);
