@@ -85,6 +85,7 @@ static int look_member(struct hand_over *h, bool *ret_ready)
 
 /* --- the request -------------------------------------------------------------------- */
 
+/* Makes the request, or changes it. */
 static int request_set(struct hand_over *h, const char *to, int64_t from, bool create)
 {
     struct conclave_breadcrumb request = {
@@ -94,40 +95,12 @@ static int request_set(struct hand_over *h, const char *to, int64_t from, bool c
     breadcrumb_write(&text, CONCLAVE_ELECTOR_LAYOUT_NATIVE, &request);
     int error = CONCLAVE_ENOMEM;
     if (buf_ok(&text)) {
-        struct conclave_op op =
-            create ? conclave_op_create(h->path, text.data, text.len, CONCLAVE_EPHEMERAL)
-                   : conclave_op_set(h->path, text.data, text.len, -1);
-        error = blocking_request(&h->q.blocking, op, NULL);
+        error = create ? elector_question_make(&h->q, h->path, text.data, text.len)
+                       : blocking_request(&h->q.blocking,
+                                          conclave_op_set(h->path, text.data, text.len, -1), NULL);
     }
     buf_finish(&text);
     return error;
-}
-
-/* After a lost answer the node may be ours: two calls of one session are not told apart by its owner. */
-static int request_make(struct hand_over *h)
-{
-    int error = request_set(h, h->id, h->from, true);
-    if (error != CONCLAVE_NODE_EXISTS || !h->q.blocking.repeated) {
-        return error == CONCLAVE_NODE_EXISTS ? CONCLAVE_EBUSY : error;
-    }
-    struct conclave_reply *reply;
-    error =
-        blocking_request(&h->q.blocking, conclave_op_path(CONCLAVE_OP_EXISTS, h->path, 0), &reply);
-    if (error == 0) {
-        client_lock(h->q.blocking.client);
-        bool ours = reply->stat.ephemeral_owner == client_session_id(h->q.blocking.client);
-        client_unlock(h->q.blocking.client);
-        error = ours ? 0 : CONCLAVE_EBUSY;
-    }
-    conclave_reply_free(reply);
-    return error == CONCLAVE_NO_NODE ? CONCLAVE_EBUSY : error;
-}
-
-static int request_delete(struct hand_over *h)
-{
-    int error =
-        blocking_request(&h->q.blocking, conclave_op_path(CONCLAVE_OP_DELETE, h->path, -1), NULL);
-    return error == CONCLAVE_NO_NODE ? 0 : error;
 }
 
 /* --- waiting -------------------------------------------------------------------------- */
@@ -186,7 +159,7 @@ static int hand_back(struct hand_over *h, bool *ret_done)
 
 static int hand_over_run(struct hand_over *h)
 {
-    int error = request_make(h);
+    int error = request_set(h, h->id, h->from, true);
     if (error != 0) {
         return error;
     }
@@ -199,7 +172,7 @@ static int hand_over_run(struct hand_over *h)
     }
     h->q.blocking.deadline_ns =
         client_now_ns(h->q.blocking.client) + (int64_t)HAND_BACK_MS * 1000000;
-    int deleted = request_delete(h);
+    int deleted = elector_question_delete(&h->q, h->path);
     return error != 0 ? error : deleted;
 }
 

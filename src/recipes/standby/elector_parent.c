@@ -109,33 +109,6 @@ static int request_below(struct elector_question *q, struct conclave_op op, cons
     return error;
 }
 
-static int64_t session_of(struct elector_question *q)
-{
-    client_lock(q->blocking.client);
-    int64_t id = client_session_id(q->blocking.client);
-    client_unlock(q->blocking.client);
-    return id;
-}
-
-/* 0, CONCLAVE_EBUSY, CONCLAVE_NO_NODE (no dir). */
-static int lock_take(struct elector_question *q)
-{
-    struct conclave_reply *reply;
-    struct conclave_op op =
-        conclave_op_create("", LOCK_TEXT, sizeof LOCK_TEXT - 1, CONCLAVE_EPHEMERAL);
-    int error = request_below(q, op, LOCK, &reply);
-    conclave_reply_free(reply);
-    if (error == CONCLAVE_NODE_EXISTS && q->blocking.repeated) {
-        /* The answer to the first try may have been lost. */
-        error = request_below(q, conclave_op_path(CONCLAVE_OP_GET, "", 0), LOCK, &reply);
-        bool ours = error == 0 && reply->stat.ephemeral_owner == session_of(q) &&
-                    slice_equal_str(slice_make(reply->data, reply->data_len), LOCK_TEXT);
-        error = ours ? 0 : error == 0 || error == CONCLAVE_NO_NODE ? CONCLAVE_EBUSY : error;
-        conclave_reply_free(reply);
-    }
-    return error == CONCLAVE_NODE_EXISTS ? CONCLAVE_EBUSY : error;
-}
-
 /* Whether anybody is active, or may be. The lock is ours. */
 static int check_nobody_active(struct elector_question *q)
 {
@@ -212,23 +185,21 @@ static void reset_branch_free(struct reset_branch *b)
 /* A node with children was written below meanwhile, by members that take part: it stays. */
 static int node_delete(struct elector_question *q, const char *path)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, path, -1);
-    int error = blocking_request(&q->blocking, op, NULL);
-    return error == CONCLAVE_NO_NODE || error == CONCLAVE_NOT_EMPTY ? 0 : error;
+    int error = elector_question_delete(q, path);
+    return error == CONCLAVE_NOT_EMPTY ? 0 : error;
 }
 
-/* All that was there; the lock, if it is ours, in one transaction with the directory. */
-static int reset_branch_delete(struct elector_question *q, bool locked)
+/* All that was there; the lock, if it is ours, in one transaction with the directory. lock: NULL: it is not. */
+static int reset_delete(struct elector_question *q, const char *lock)
 {
     struct reset_branch b = {0};
-    char *lock = text_concat(q->dir, LOCK);
-    int error = lock == NULL ? CONCLAVE_ENOMEM : reset_branch_read(q, &b);
+    int error = reset_branch_read(q, &b);
     for (size_t i = b.count; error == 0 && i-- > 1;) {
-        if (!locked || strcmp(b.paths[i], lock) != 0) {
+        if (lock == NULL || strcmp(b.paths[i], lock) != 0) {
             error = node_delete(q, b.paths[i]);
         }
     }
-    if (error == 0 && locked) {
+    if (error == 0 && lock != NULL) {
         struct conclave_op parts[] = {conclave_op_path(CONCLAVE_OP_DELETE, lock, -1),
                                       conclave_op_path(CONCLAVE_OP_DELETE, q->dir, -1)};
         error = blocking_request(&q->blocking, conclave_op_multi(parts, 2), NULL);
@@ -238,28 +209,23 @@ static int reset_branch_delete(struct elector_question *q, bool locked)
         error = node_delete(q, q->dir);
     }
     reset_branch_free(&b);
-    free(lock);
     return error;
 }
 
-/* The lock is ours: gives it back. An error does not hide `why`; then it goes with the session. */
-static int lock_give_back(struct elector_question *q, int why)
-{
-    char *lock = text_concat(q->dir, LOCK);
-    int error = lock == NULL ? CONCLAVE_ENOMEM : node_delete(q, lock);
-    free(lock);
-    return why != 0 ? why : error;
-}
-
+/* When the lock cannot be given back after an error, it goes with the session. */
 static int reset_locked(struct elector_question *q)
 {
-    int error = lock_take(q);
-    if (error != 0) {
-        return error == CONCLAVE_NO_NODE ? 0 : error; /* there is nothing to delete */
+    char *lock = text_concat(q->dir, LOCK);
+    int error = lock == NULL ? CONCLAVE_ENOMEM
+                             : elector_question_make(q, lock, LOCK_TEXT, sizeof LOCK_TEXT - 1);
+    if (error == 0) {
+        error = check_nobody_active(q);
+        error = error == 0 ? reset_delete(q, lock) : error;
+        int left = error != 0 ? node_delete(q, lock) : 0;
+        (void)left; /* the first error counts */
     }
-    error = check_nobody_active(q);
-    error = error == 0 ? reset_branch_delete(q, true) : error;
-    return error != 0 ? lock_give_back(q, error) : 0;
+    free(lock);
+    return error == CONCLAVE_NO_NODE ? 0 : error; /* there is nothing to delete */
 }
 
 int conclave_elector_reset(struct conclave_recipes *rt, const char *dir,
@@ -270,7 +236,7 @@ int conclave_elector_reset(struct conclave_recipes *rt, const char *dir,
     struct conclave_elector_parent_options own = CONCLAVE_ELECTOR_PARENT_OPTIONS_INIT;
     int error = parent_begin(rt, dir, options, timeout_ms, &q, &own);
     if (error == 0) {
-        error = own.force ? reset_branch_delete(&q, false) : reset_locked(&q);
+        error = own.force ? reset_delete(&q, NULL) : reset_locked(&q);
     }
     return error == 0 ? parent_make(&q, &own) : error;
 }

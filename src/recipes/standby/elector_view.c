@@ -128,6 +128,52 @@ int elector_question_begin(struct conclave_recipes *rt, const char *dir, int64_t
     return error;
 }
 
+/* Whether the node is of this session and has these data. */
+static int question_owns(struct elector_question *q, const char *path, struct slice data, bool *ret)
+{
+    struct conclave_reply *reply;
+    int error = blocking_request(&q->blocking, conclave_op_path(CONCLAVE_OP_GET, path, 0), &reply);
+    if (error == 0) {
+        client_lock(q->blocking.client);
+        *ret = reply->stat.ephemeral_owner == client_session_id(q->blocking.client) &&
+               slice_equal(slice_make(reply->data, reply->data_len), data);
+        client_unlock(q->blocking.client);
+    }
+    conclave_reply_free(reply);
+    return error;
+}
+
+int elector_question_make(struct elector_question *q, const char *path, const void *data,
+                          size_t len)
+{
+    struct conclave_op op = conclave_op_create(path, data, len, CONCLAVE_EPHEMERAL);
+    bool doubt = false; /* an answer was lost: the node may be ours */
+    bool ours = false;
+    bool again;
+    int error;
+    do {
+        error = blocking_request(&q->blocking, op, NULL);
+        again = error == CONCLAVE_ENOMEM;
+        doubt = doubt || q->blocking.repeated || again;
+        if (error == CONCLAVE_NODE_EXISTS) {
+            error = doubt ? question_owns(q, path, slice_make(data, len), &ours) : 0;
+            error = error == 0 && !ours ? CONCLAVE_EBUSY : error;
+            again = error == CONCLAVE_ENOMEM || error == CONCLAVE_NO_NODE; /* it has gone */
+        }
+    } while (again && !blocking_is_late(&q->blocking));
+    return error;
+}
+
+int elector_question_delete(struct elector_question *q, const char *path)
+{
+    int error;
+    do {
+        error =
+            blocking_request(&q->blocking, conclave_op_path(CONCLAVE_OP_DELETE, path, -1), NULL);
+    } while (error == CONCLAVE_ENOMEM && !blocking_is_late(&q->blocking));
+    return error == CONCLAVE_NO_NODE ? 0 : error;
+}
+
 int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
                           struct conclave_elector_view **ret)
 {

@@ -64,6 +64,7 @@ static int start(struct member *m, struct conclave_recipes *recipes)
     options.data = "where";
     options.data_len = 5;
     options.herd_free = herd_free;
+    options.listed = true;
     options.backoff_min_ms = 20;
     options.backoff_max_ms = 40;
     return conclave_elector_open(recipes, &options, &callbacks, m, &m->elector);
@@ -90,7 +91,14 @@ static void write_fenced(struct starving *s, struct member *m)
 static void look(struct starving *s)
 {
     struct conclave_elector_view *view = NULL;
+    struct conclave_elector_member **list;
+    size_t count = 0;
     int error;
+    TWICE(error, conclave_elector_members(s->recipes, DIR, PATIENCE_MS, &list, &count));
+    CHECK(s, error == 0, "members");
+    if (error == 0) {
+        conclave_elector_members_free(list, count);
+    }
     TWICE(error, conclave_elector_view(s->recipes, DIR, PATIENCE_MS, &view));
     CHECK(s, error == 0, "a view");
     if (error == 0) {
@@ -154,6 +162,51 @@ static int scene(struct starving *s)
     return error;
 }
 
+static bool is_standby(struct starving *s, const char *id)
+{
+    struct conclave_elector_member **m;
+    if (conclave_elector_member(s->rival, DIR, id, PATIENCE_MS, &m) != 0) {
+        return false;
+    }
+    bool standby = m[0]->state == CONCLAVE_ELECTOR_STANDBY;
+    conclave_elector_members_free(m, 1);
+    return standby;
+}
+
+/* An operator without memory: the directory is made anew, and the active member is changed. */
+static int operator_scene(struct starving *s)
+{
+    struct member first = {.s = s, .id = "first", .in_order = true};
+    struct member second = {.s = s, .id = "second", .in_order = true};
+    struct conclave_hand_over result = CONCLAVE_HAND_OVER_INIT;
+    int error;
+    first.rival = &second;
+    second.rival = &first;
+    for (int i = 0; i < 2; i++) { /* it is made, then it exists */
+        TWICE(error, conclave_elector_reset(s->recipes, DIR, NULL, PATIENCE_MS));
+        CHECK(s, error == 0, "a reset");
+    }
+    FED(s, error = start(&first, s->rival));
+    CHECK(s, error == 0, "no first member");
+    AWAIT(s, is_active(&first), "never active");
+    TWICE(error, start(&second, s->recipes));
+    CHECK(s, error == 0, "no second member");
+    FED(s, AWAIT(s, is_standby(s, "second"), "not on standby"));
+    TWICE(error, conclave_elector_hand_over(s->recipes, DIR, "second", PATIENCE_MS, &result));
+    CHECK(s, error == 0 && strcmp(result.active, "second") == 0, "a hand-over");
+    CHECK(s, !fake_zk_exists(s->zk, DIR "/HandOver"), "a request is left");
+    end(s, &second);
+    FED(s, end(s, &first));
+    CHECK(s, first.other == 0 && second.other == 0, "both were active");
+    return 0;
+}
+
+static void every_allocation_of_an_operator_fails_once(void **state)
+{
+    herd_free = false;
+    starving_sweep(operator_scene, true, 60);
+}
+
 static void every_allocation_of_an_elector_fails_once(void **state)
 {
     herd_free = false;
@@ -171,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_an_elector_fails_once),
         cmocka_unit_test(every_allocation_of_an_elector_in_a_line_fails_once),
+        cmocka_unit_test(every_allocation_of_an_operator_fails_once),
     };
     return RUN_TESTS(tests);
 }
