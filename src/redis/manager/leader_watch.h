@@ -8,8 +8,11 @@
  *   leader:   made ──> confirmed ─────────── REDIS_LEAD_MS after `made`: it waits
  *   another:               seen ────────────────────── 5/4 of that after `seen`: it removes the node
  *
- * `seen` is later than `made`, and the removal is a transaction that fails if there is a newer report. So neither a slow
- * link nor a process that was stopped lets two managers act. The clocks must only run at about the same speed.
+ * `seen` is later than `made`, and the removal is a transaction that fails if there is a newer report. So a slow link
+ * does not let two managers act. The clocks must run at about the same speed, also in a paused virtual machine.
+ *
+ * A process that is stopped between leader_watch_may_act and the write of a Redis command still sends that command when
+ * it goes on. Only the records are safe from this: their transactions check the leader's node.
  */
 #ifndef REDIS_MANAGER_LEADER_WATCH_H
 #define REDIS_MANAGER_LEADER_WATCH_H
