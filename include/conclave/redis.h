@@ -155,8 +155,8 @@ struct conclave_redis_failover_result {
 
 /* Asks the managers for another master, and waits for their answer. 0: *ret is the answer, also when they
  * refuse. CONCLAVE_ETIMEDOUT: none came; the request is withdrawn, unless there was no link
- * for that: then it expires after timeout_ms. A fail-over that has begun may still be completed. CONCLAVE_CONNECTION_LOSS: it is unknown whether they were
- * asked; it is not asked twice. CONCLAVE_NO_NODE: no manager has been there yet. CONCLAVE_EINVAL: an option,
+ * for that: then it expires after timeout_ms. A fail-over that has begun may still be completed.
+ * CONCLAVE_CONNECTION_LOSS: it is unknown whether they were asked; it is not asked twice. CONCLAVE_NO_NODE: no manager has been there yet. CONCLAVE_EINVAL: an option,
  * or the gem's layout. CONCLAVE_EDEADLK, CONCLAVE_ENOMEM, CONCLAVE_NO_AUTH, ... Blocking. */
 CONCLAVE_API int
 conclave_redis_failover(struct conclave_redis *redis,

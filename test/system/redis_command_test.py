@@ -129,6 +129,13 @@ def test_a_file_of_options():
             assert code == 64 and f"cannot read {path}" in text, (code, text)
 
 
+def test_a_file_of_options_from_a_pipe():
+    for text in ("no-such-option=1\n", "---\nno-such-option: 1\n"):
+        done = subprocess.run([conclave.program(), "redis-failover", "status", "-C", "/dev/stdin"], input=text, capture_output=True,
+                              text=True, timeout=20, check=False)
+        assert done.returncode == 64 and "no-such-option" in done.stderr, done
+
+
 def test_yaml_of_the_gem():
     """A manager and a command run by the gem's file, with an environment; a wrong key is named with its place."""
     with Cluster(ENSEMBLE, "default", redis=2, managers=1, root="/yaml/default", password="s3cret") as cluster, \

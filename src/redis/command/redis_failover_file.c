@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* explicit_bzero, fmemopen */
+
 /* The file of options that --config names: lines NAME=VALUE, or the YAML of the Ruby gem redis_failover. */
 #include "cli/common/command.h"
 #include "cli/common/credentials.h"
@@ -132,20 +134,43 @@ static const char *file_find(int argc, char **argv, const char *name, const char
     return found;
 }
 
-/* Puts the options of an open file into all[1..]. 0, or the exit code. */
+/* The same for a text of lines. */
+static const char *text_options(char *text, size_t len, char **all, int *ret_count)
+{
+    if (len == 0) {
+        return NULL;
+    }
+    if (len > GEM_CONFIG_SIZE_MAX) {
+        return "it is too large";
+    }
+    FILE *lines = fmemopen(text, len, "r");
+    if (lines == NULL) {
+        return strerror(errno);
+    }
+    const char *why = file_options(lines, all, ret_count);
+    fclose(lines);
+    return why;
+}
+
+/* Puts the options of an open file into all[1..]. It is read once, from its beginning: it may be a pipe. 0, or the exit
+ * code. */
 static int file_take(FILE *f, const char *file, const char *environment, struct redis_cli *cli,
                      char **all, int *ret_count)
 {
     static char text[GEM_CONFIG_SIZE_MAX + 2];
+    int code;
+    (void)setvbuf(f, NULL, _IONBF, 0); /* no other copy of a password in it */
     size_t len = fread(text, 1, sizeof text - 1, f);
     text[len] = '\0';
     if (ferror(f) == 0 && file_is_yaml(file, environment, text)) {
-        return yaml_options(file, text, len, cli, environment, all, ret_count);
+        code = yaml_options(file, text, len, cli, environment, all, ret_count);
+    } else {
+        const char *why =
+            ferror(f) != 0 ? strerror(errno) : text_options(text, len, all, ret_count);
+        code = why == NULL ? 0 : file_refuse(file, why);
     }
-    const char *why = ferror(f) != 0 || fseek(f, 0, SEEK_SET) != 0
-                          ? strerror(errno)
-                          : file_options(f, all, ret_count);
-    return why == NULL ? 0 : file_refuse(file, why);
+    explicit_bzero(text, sizeof text);
+    return code;
 }
 
 int redis_cli_file(int argc, char **argv, struct redis_cli *cli, char ***ret_argv, int *ret_argc)
