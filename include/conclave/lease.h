@@ -126,7 +126,7 @@ struct conclave_lease_entry {
 };
 
 /* Enters a lease into a list, so that others see that it lives: a node of the lease below folder, which is made as a
- * container. name: at most 256 bytes on one line, or "". Once more: changes the name. The list does not show the secret
+ * container. name: at most 256 bytes without control characters, or "". Once more: changes the name. The list does not show the secret
  * id. 0, or as conclave_lease_acquire. */
 CONCLAVE_API int conclave_lease_enlist(struct conclave_lease *lease, const char *folder,
                                        const char *name, int64_t timeout_ms) CONCLAVE_MUST_USE;

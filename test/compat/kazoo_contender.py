@@ -16,10 +16,11 @@ import time
 import uuid
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import CancelledError, NodeExistsError
+from kazoo.exceptions import CancelledError, KazooException, NodeExistsError
 
 TURN_S = 0.15
 SESSION_S = 3.0
+PLAIN = ("race", "gozk", "go-zookeeper")  # of their own code here, not kazoo's
 
 
 class Race:
@@ -87,6 +88,19 @@ class NumberLock:
         self.client.delete(self.node)
 
 
+def leave(client, path, data):
+    """Deletes what is still there with our data: PATH, or a child of it."""
+    while True:
+        try:
+            nodes = [path, *(f"{path}/{child}" for child in client.get_children(path))] if client.exists(path) else []
+            for node in nodes:
+                if client.get(node)[0] == data:
+                    client.delete(node)
+            return
+        except KazooException:
+            time.sleep(0.1)
+
+
 def main():
     kind, host, path, name, file = sys.argv[1:]
     logging.disable(logging.CRITICAL)
@@ -123,6 +137,10 @@ def main():
                     turn()
         except CancelledError:
             pass
+        except (KazooException, ValueError):
+            if kind not in PLAIN:
+                raise
+            leave(client, path, name.encode())  # a plain client, whose link or session was lost
     client.stop()
     client.close()
 

@@ -193,11 +193,11 @@ def command_uses_a_lease_by_its_id(leases):
 
 
 def command_keeps_a_lease(leases):
-    name = leases.lease("grant", "3s").strip()
+    name = leases.lease("grant", "9s").strip()
     keep = leases.start("keep", name)
     assert keep.stdout.readline() != ""
     leases.lease("acquire", name, "/kept", "x", "--behaviour", "delete")
-    time.sleep(4)
+    time.sleep(11)
     assert leases.get("/kept") == "x"
     keep.kill()
     until(lambda: leases.get("/kept") is None, "a lease whose keeper was killed stayed")
@@ -247,7 +247,7 @@ def main():
     on_conclave = on(lambda: conclave.Conclave(tick_ms=500))
     on_zookeeper = on(lambda: zookeeper.ZooKeeper(tick_ms=500))
     on_conclave.__name__, on_zookeeper.__name__ = "on_conclave", "on_zookeeper"
-    return cases.run([on_conclave] if zookeeper.why_missing() else [on_conclave, on_zookeeper], sys.argv[1:])
+    return cases.run_beside([on_conclave] if zookeeper.why_missing() else [on_conclave, on_zookeeper], sys.argv[1:])
 
 
 if __name__ == "__main__":

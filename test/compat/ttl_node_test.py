@@ -96,6 +96,10 @@ class Node:
         err, fields = self.call(zk.get_data(self.path))
         return fields["data"] if err == 0 else None
 
+    def children(self):
+        err, fields = self.call(zk.get_children(self.path))
+        return fields["children"] if err == 0 else None
+
     def touched(self):
         """The zxid of the newest touch."""
         err, fields = self.call(zk.exists(self.path + "/touch"))
@@ -111,8 +115,7 @@ class Node:
             touches += touched > newest
             newest = max(newest, touched)
             time.sleep(0.05)
-        await_that(f"{by} has the node", lambda: self.data() is not None)
-        assert self.call(zk.get_children(self.path))[1]["children"] == ["touch"]
+        await_that(f"{by} has the node, and its touch", lambda: self.data() is not None and self.children() == ["touch"])
 
 
 def beside_curator(peers, server):

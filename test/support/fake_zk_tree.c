@@ -36,8 +36,12 @@ struct fake_node *fake_tree_parent(const struct fake_tree *t, struct slice path)
                     : fake_tree_find(t, len == 1 ? slice_str("/") : slice_make(path.data, len - 1));
 }
 
+/* NULL stays NULL: a node whose data are null. */
 static char *copy_bytes(const void *data, size_t len)
 {
+    if (data == NULL) {
+        return NULL;
+    }
     char *copy = must(malloc(len + 1));
     if (len > 0) {
         memcpy(copy, data, len);

@@ -409,9 +409,10 @@ def test_state_health_and_role():
     first.started()
     second = Switch("/role", "b", "--observer")
     second.waits_for("^state\tOBSERVER")
-    assert cli.ok("switch", "/role", "--state", "a") == "active\n"
+    cli.until(lambda: cli.ok("switch", "/role", "--state", "a") == "active\n", "the active member's card")
     assert cli.ok("switch", "/role", "--check-health", "a") == "HEALTHY\n"
     cli.until(lambda: cli.ok("switch", "/role", "--state", "b") == "observer\n", "the observer")
+    cli.until(lambda: cli.okj("switch", "/role", "--state", "a")["ready"], "the active member is ready")
     shown = cli.okj("switch", "/role", "--state", "a")
     assert shown == {"id": "a", "role": "participant", "state": "ACTIVE", "health": "HEALTHY", "ready": True,
                      "token": token}, shown

@@ -9,6 +9,7 @@
 #include <conclave/redis.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace conclave
 {
@@ -202,11 +203,13 @@ class redis_follower
                 raw.timeout_ms = detail::option_ms(options.timeout);
                 conclave_redis_failover_result *got = nullptr;
                 const int error = conclave_redis_failover(there, &raw, &got);
+                const std::unique_ptr<conclave_redis_failover_result,
+                                      void (*)(conclave_redis_failover_result *)>
+                    held(got, conclave_redis_failover_result_free);
                 if (error == 0) {
                     value = {got->ok, detail::text(got->text), detail::text(got->master),
                              got->epoch, got->lost_bytes};
                 }
-                conclave_redis_failover_result_free(got);
                 return error;
             },
             nullptr, std::forward<S>(style)...);
@@ -222,6 +225,8 @@ class redis_follower
                 conclave_redis_replicas *got = nullptr;
                 const int error =
                     conclave_redis_list_replicas(there, detail::wait_ms(timeout), &got);
+                const std::unique_ptr<conclave_redis_replicas, void (*)(conclave_redis_replicas *)>
+                    held(got, conclave_redis_replicas_free);
                 if (error == 0) {
                     value = {};
                     value.master = detail::text(got->master);
@@ -230,7 +235,6 @@ class redis_follower
                                    std::back_inserter(value.list),
                                    [](const auto *one) { return detail::to_replica(*one); });
                 }
-                conclave_redis_replicas_free(got);
                 return error;
             },
             nullptr, std::forward<S>(style)...);

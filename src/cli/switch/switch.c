@@ -109,8 +109,8 @@ static const char ABOUT[] =
 
 static const char MORE[] =
     "Each event is printed as a line, with tabs between, or as an object with --json:\n"
-    "  state STATE TOKEN REASON    INIT, NEUTRAL (does not compete), STANDBY, FENCING,\n"
-    "                              OBSERVER or ACTIVE; TOKEN of the active one, else -\n"
+    "  state STATE TOKEN REASON    INIT, NEUTRAL (takes no part), STANDBY, FENCING,\n"
+    "                              OBSERVER, ACTIVE; TOKEN of the active one, else -\n"
     "  ready TOKEN                 CMD or --on-active has made it ready\n"
     "  health HEALTH               HEALTHY, UNHEALTHY, NOT_RESPONDING, MONITOR_FAILED\n"
     "  fence ID TOKEN METHOD RESULT TEXT    confirmed or failed\n"

@@ -13,14 +13,25 @@
 
 enum { LEASE_ENTRY_NAME_MAX = 256, SESSION_DIGITS = 16 };
 
+/* Without control characters, which a terminal would obey. */
+static bool name_valid(const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f) {
+            return false;
+        }
+    }
+    return len <= LEASE_ENTRY_NAME_MAX;
+}
+
 int conclave_lease_enlist(struct conclave_lease *lease, const char *folder, const char *name,
                           int64_t timeout_ms)
 {
     char data[LEASE_ENTRY_NAME_MAX + 24];
     char session[SESSION_DIGITS + 1];
     struct conclave_session granted = CONCLAVE_SESSION_INIT;
-    if (!option_path_valid(folder) || name == NULL || strlen(name) > LEASE_ENTRY_NAME_MAX ||
-        strchr(name, '\n') != NULL) {
+    if (!option_path_valid(folder) || name == NULL || !name_valid(name)) {
         return CONCLAVE_EINVAL;
     }
     int error = client_check(conclave_lease_client(lease));
@@ -41,18 +52,25 @@ int conclave_lease_enlist(struct conclave_lease *lease, const char *folder, cons
     return error;
 }
 
-/* Whether a node is that of a lease in the list. */
+/* Of an ephemeral node; the other values mark persistent nodes, containers and nodes with a TTL. */
+static bool is_session(uint64_t owner)
+{
+    return owner != 0 && owner != UINT64_C(1) << 63 && owner >> 56 != 0xff;
+}
+
+/* Whether a node is that of a lease in the list. Any client may have made it. */
 static bool entry_read(const char *node, const struct conclave_reply *reply,
                        struct conclave_lease_entry *ret, const char **ret_name)
 {
     char *end;
-    uint64_t session = strtoull(node, &end, 16);
-    if (strlen(node) != SESSION_DIGITS || *end != '\0' ||
-        (int64_t)session != reply->stat.ephemeral_owner) {
+    uint64_t session = strtoull(node, NULL, 16);
+    if (strlen(node) != SESSION_DIGITS || strspn(node, "0123456789abcdef") != SESSION_DIGITS ||
+        !is_session(session) || (int64_t)session != reply->stat.ephemeral_owner ||
+        reply->data == NULL) {
         return false;
     }
     int64_t ttl_ms = strtoll(reply->data, &end, 10); /* the data end with a NUL */
-    if (end == (const char *)reply->data || *end != ' ' || ttl_ms <= 0) {
+    if (end == (const char *)reply->data || *end != ' ' || ttl_ms <= 0 || !name_valid(end + 1)) {
         return false;
     }
     ret->session_id = (int64_t)session;
@@ -97,7 +115,7 @@ int conclave_lease_list(struct conclave_client *client, const char *folder, int6
         char *path = path_join(folder, names->children[i]);
         error = path == NULL ? CONCLAVE_ENOMEM : blocking_ask(&b, CONCLAVE_OP_GET, path, &node);
         if (error == 0 && entry_read(names->children[i], node, list[count], &name)) {
-            list[count++]->name = block_add(&texts, name, strnlen(name, LEASE_ENTRY_NAME_MAX));
+            list[count++]->name = block_add(&texts, name, strlen(name));
         }
         error = error == CONCLAVE_NO_NODE ? 0 : error; /* it has ended meanwhile */
         conclave_reply_free(node);

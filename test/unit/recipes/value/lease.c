@@ -360,6 +360,11 @@ static void list_shows_the_leases_that_live(void **state)
     fake_zk_create(zk, "/app/leases/0000000000000099", "1000 another's", 0x98); /* no lease's */
     fake_zk_create(zk, "/app/leases/0000000000000097", "words", 0x97);
     fake_zk_create(zk, "/app/leases/other", "1000 x", 0x97);
+    fake_zk_create(zk, "/app/leases/0000000000000096", NULL, 0x96);
+    fake_zk_create(zk, "/app/leases/0000000000000095", "1000 a\33[2J", 0x95);
+    fake_zk_create(zk, "/app/leases/0000000000000000", "1000 persistent", 0);
+    fake_zk_create(zk, "/app/leases/8000000000000000", "1000 container", INT64_MIN);
+    fake_zk_create(zk, "/app/leases/ff00000000001000", "1000 TTL", (int64_t)0xff00000000001000);
     assert_int_equal(listed(two, "/app/leases", names), 2);
     assert_non_null(strstr(names, "one;"));
     assert_non_null(strstr(names, "two;"));
