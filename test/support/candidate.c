@@ -1,5 +1,7 @@
 #include "support/candidate.h"
 
+int64_t usual_session_ms = LONG_SESSION_MS;
+
 static void candidate_enter(struct candidate *c)
 {
     (void)pthread_mutex_lock(&c->lock);
@@ -191,7 +193,7 @@ void candidate_connect_to(struct candidate *c, struct fake_zk *zk, int endpoint,
 
 void candidate_connect(struct candidate *c, struct fake_zk *zk, int endpoint, const char *name)
 {
-    candidate_connect_to(c, zk, endpoint, name, NULL, SESSION_MS);
+    candidate_connect_to(c, zk, endpoint, name, NULL, usual_session_ms);
 }
 
 void candidate_join_with(struct candidate *c, const struct conclave_election_options *options)
@@ -318,8 +320,16 @@ void make_parent(struct fake_zk *zk)
 
 int server_setup(void **state)
 {
+    usual_session_ms = LONG_SESSION_MS;
     *state = fake_zk_start();
     return *state == NULL ? -1 : 0;
+}
+
+int server_setup_expiry(void **state)
+{
+    int error = server_setup(state);
+    usual_session_ms = SESSION_MS;
+    return error;
 }
 
 int server_teardown(void **state)

@@ -1,7 +1,7 @@
 /*
  * Shared parts of the recipes' tests: candidates that record the calls of their callbacks, and
- * macros that wait until a condition is true. Session timeouts are short, so that tests of expiry
- * are fast.
+ * macros that wait until a condition is true. In most tests (E_TEST) sessions outlast every pause of
+ * a busy machine; they are short in tests of sessions and leases that end in time (EXPIRY_TEST).
  */
 #ifndef SUPPORT_CANDIDATE_H
 #define SUPPORT_CANDIDATE_H
@@ -26,7 +26,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SESSION_MS = 600, PATIENCE_MS = 30000, TERMS_MAX = 512 };
+enum { SESSION_MS = 600, LONG_SESSION_MS = 30000, PATIENCE_MS = 30000, TERMS_MAX = 512 };
+
+/* The session timeout of clients that are not given another one: SESSION_MS in an EXPIRY_TEST, else
+ * LONG_SESSION_MS. */
+extern int64_t usual_session_ms;
 
 #define ELECTION_PATH "/app/election"
 #define LEADER_DIR "/app/election.leader"
@@ -180,6 +184,7 @@ void make_parent(struct fake_zk *zk);
 
 /* setup and teardown of a test: one server each. */
 int server_setup(void **state);
+int server_setup_expiry(void **state);
 
 int server_teardown(void **state);
 
@@ -188,6 +193,8 @@ int server_teardown(void **state);
     (cmocka_set_test_filter(getenv("RECIPES_TEST")), cmocka_run_group_tests(tests, NULL, NULL))
 
 #define E_TEST(name) cmocka_unit_test_setup_teardown(name, server_setup, server_teardown)
+#define EXPIRY_TEST(name)                                                                          \
+    cmocka_unit_test_setup_teardown(name, server_setup_expiry, server_teardown)
 
 void hook(struct fake_zk *zk, int endpoint, int32_t op, const char *path, int nth,
           enum fake_action action);

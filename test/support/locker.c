@@ -58,7 +58,7 @@ void locker_connect_to(struct locker *l, struct fake_zk *zk, int endpoint, const
 
 void locker_connect(struct locker *l, struct fake_zk *zk, int endpoint, const char *name)
 {
-    locker_connect_to(l, zk, endpoint, name, NULL, SESSION_MS);
+    locker_connect_to(l, zk, endpoint, name, NULL, usual_session_ms);
     assert_int_equal(conclave_client_wait_connected(l->client, PATIENCE_MS), 0);
 }
 

@@ -70,7 +70,7 @@ void queue_user_open_for(struct queue_user *u, struct fake_zk *zk, int endpoint,
 void queue_user_open(struct queue_user *u, struct fake_zk *zk, int endpoint,
                      const struct conclave_queue_options *options)
 {
-    queue_user_open_for(u, zk, endpoint, options, SESSION_MS);
+    queue_user_open_for(u, zk, endpoint, options, usual_session_ms);
 }
 
 void queue_user_share(struct queue_user *u, const struct queue_user *with,

@@ -18,9 +18,9 @@ static int on_activate(struct conclave_elector *elector, struct conclave_token t
     struct standby *m = ctx;
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || m->activated != m->deactivated || m->closed > 0;
-    m->activated++;
     m->token = token.czxid;
     m->active_from_ns = now_ns();
+    m->activated++;
     int result = m->fail_activate > 0 ? -1 : 0;
     m->fail_activate -= m->fail_activate > 0;
     (void)pthread_mutex_unlock(&m->base.lock);
@@ -46,10 +46,13 @@ static int on_deactivate(struct conclave_elector *elector, int why, int64_t stop
     int64_t until = lease_end(elector);
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || active || m->activated != m->deactivated + 1 || m->closed > 0;
-    m->deactivated++;
+    if (m->cut_by_deactivate) {
+        fake_zk_link(m->base.zk, m->base.endpoint, FAKE_REFUSE);
+    }
     m->why = why;
     m->stop_within_ms = stop_within_ms;
     m->active_to_ns = until != 0 && until < to ? until : to; /* this thread may come late */
+    m->deactivated++;
     int result = m->fail_deactivate;
     (void)pthread_mutex_unlock(&m->base.lock);
     return result;
@@ -61,14 +64,17 @@ static int on_fence(struct conclave_elector *elector, const struct conclave_brea
     struct standby *m = ctx;
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || mine.czxid <= old->token.czxid || m->closed > 0;
-    m->fenced++;
     (void)snprintf(m->fenced_id, sizeof m->fenced_id, "%s", old->id);
     m->fenced_token = old->token.czxid;
+    m->fenced++;
     int result = m->fail_fence > 0 ? -1 : 0;
     m->fail_fence -= m->fail_fence > 0;
     int64_t ms = m->fence_ms;
     (void)pthread_mutex_unlock(&m->base.lock);
     sleep_ms(ms);
+    while (m->fence_waits) {
+        sleep_ms(1);
+    }
     if (m->ends_in_fence) {
         assert_int_equal(conclave_elector_close_wait(elector, CONCLAVE_FOREVER), CONCLAVE_EDEADLK);
         conclave_elector_close(elector);
@@ -104,7 +110,7 @@ void standby_open_for(struct standby *m, struct fake_zk *zk, int endpoint, const
 
 void standby_open(struct standby *m, struct fake_zk *zk, int endpoint, const char *name)
 {
-    standby_open_for(m, zk, endpoint, name, SESSION_MS);
+    standby_open_for(m, zk, endpoint, name, usual_session_ms);
 }
 
 void standby_start(struct standby *m)
@@ -164,11 +170,11 @@ void standby_dies(struct fake_zk *zk, const char *name)
 {
     struct standby m;
     standby_join(&m, zk, 3, name);
-    EVENTUALLY(ACTIVE(&m));
+    EVENTUALLY(ACTIVATED(&m));
     m.fail_deactivate = -1;
-    fake_zk_link(zk, 3, FAKE_REFUSE);
-    fake_zk_expire(zk, 0);
-    EVENTUALLY(!ACTIVE(&m));
+    m.cut_by_deactivate = true; /* it does not come back */
+    fake_zk_expire(zk, candidate_session(&m.base));
+    EVENTUALLY(standby_get(&m, &m.deactivated) == 1);
     standby_stop(&m);
     candidate_finish(&m.base);
     fake_zk_link(zk, 3, FAKE_UP);

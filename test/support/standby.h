@@ -22,6 +22,7 @@ struct standby {
     enum conclave_elector_layout layout;
     enum conclave_health health;
 
+    /* Counted last in each callback. */
     _Atomic int activated;
     _Atomic int deactivated;
     _Atomic int why;
@@ -41,10 +42,14 @@ struct standby {
     _Atomic int fail_fence;
     _Atomic int fail_deactivate;
     _Atomic int64_t fence_ms;
-    _Atomic bool ends_in_fence; /* the fence closes its elector */
+    _Atomic bool fence_waits;       /* fence returns when this is false */
+    _Atomic bool cut_by_deactivate; /* deactivate ends all links of its endpoint */
+    _Atomic bool ends_in_fence;     /* the fence closes its elector */
 };
 
 #define ACTIVE(m) conclave_elector_is_active((m)->elector)
+/* Active, and activate has been called: what it records is there. */
+#define ACTIVATED(m) (ACTIVE(m) && (m)->activated > (m)->deactivated)
 #define STATE_IS(m, s) (conclave_elector_state((m)->elector) == CONCLAVE_ELECTOR_##s)
 
 int standby_get(const struct standby *m, const _Atomic int *field);

@@ -106,7 +106,7 @@ static void taker_connect_for(struct taker *t, struct fake_zk *zk, int endpoint,
 
 static void taker_connect(struct taker *t, struct fake_zk *zk, int endpoint)
 {
-    taker_connect_for(t, zk, endpoint, SESSION_MS);
+    taker_connect_for(t, zk, endpoint, usual_session_ms);
 }
 
 static void taker_open(struct taker *t, const struct conclave_partitioner_options *options)
@@ -315,7 +315,7 @@ static void a_grace_that_does_not_fit_ends_it(void **state)
     struct taker a;
     struct conclave_partitioner_options options = options_of("a");
     options.settle_ms = 0;
-    options.lease.grace_ms = SESSION_MS;
+    options.lease.grace_ms = LONG_SESSION_MS;
     taker_connect(&a, zk, 0);
     taker_open(&a, &options);
     EVENTUALLY(taker_get(&a, &a.closed) == 1);
@@ -489,7 +489,7 @@ int main(void)
         E_TEST(E18_an_end_takes_the_items_away_in_order),
         E_TEST(a_grace_that_does_not_fit_ends_it),
         E_TEST(a_wait_ends_behind_on_acquired),
-        E_TEST(silence_takes_the_items_away),
+        EXPIRY_TEST(silence_takes_the_items_away),
         E_TEST(E18_no_permission_ends_it),
         E_TEST(E35_close_at_every_request_leaves_nothing),
         E_TEST(E64_fault_at_every_request_is_overcome),

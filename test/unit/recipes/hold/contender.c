@@ -16,8 +16,6 @@ enum event {
     EVENTS,
 };
 
-enum { LONG_SESSION_MS = 20000 }; /* no lease ends by itself */
-
 /* One leader (a), one who waits (b), and one (other) on a's client whose callback keeps a's from running. */
 struct scene {
     struct fake_zk *zk;

@@ -395,7 +395,7 @@ static void E19_nodes_stand_below_the_chroot(void **state)
     char servers[128];
     fake_zk_create(zk, "/root", "", 0);
     (void)snprintf(servers, sizeof servers, "%s/root", fake_zk_address(zk, 0));
-    candidate_connect_to(&a, zk, 0, "a", servers, SESSION_MS);
+    candidate_connect_to(&a, zk, 0, "a", servers, usual_session_ms);
     candidate_join(&a);
     EVENTUALLY(fake_zk_exists(zk, "/root" LEADER_DIR "/current"));
     assert_int_equal(fake_zk_child_count(zk, "/root" ELECTION_PATH), 1);
@@ -427,7 +427,7 @@ int main(void)
         E_TEST(E01_create_reply_lost_is_adopted),
         E_TEST(E02_lookup_syncs_with_a_lagging_server),
         E_TEST(E03_create_that_never_arrived_is_retried_once),
-        E_TEST(E05_ghost_of_an_expired_session_is_not_adopted),
+        EXPIRY_TEST(E05_ghost_of_an_expired_session_is_not_adopted),
         E_TEST(E06_no_lead_before_the_node_of_the_last_session_is_gone),
         E_TEST(E07_of_two_nodes_with_my_guid_the_first_is_kept),
         E_TEST(E08_parents_are_made_as_containers_with_the_acl),
@@ -437,7 +437,7 @@ int main(void)
         E_TEST(E12_lead_goes_on_over_the_wrap_of_the_sequence),
         E_TEST(E13_equal_sequences_are_ordered_by_creation),
         E_TEST(E15_delete_reply_lost_counts_as_done),
-        E_TEST(E16_leaving_while_suspended_ends_later),
+        EXPIRY_TEST(E16_leaving_while_suspended_ends_later),
         E_TEST(E17_a_late_deletion_does_not_hit_the_new_node),
         E_TEST(E18_no_permission_ends_it_without_a_storm),
         E_TEST(E19_quota_ends_it),

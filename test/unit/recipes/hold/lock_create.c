@@ -337,7 +337,7 @@ static void E19_bad_options_are_refused(void **state)
     options.naming = CONCLAVE_NAMING_CURATOR_LATCH;
     assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
     options = locker_options("a");
-    options.lease.grace_ms = SESSION_MS;
+    options.lease.grace_ms = LONG_SESSION_MS;
     assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
     locker_finish(&a);
 }

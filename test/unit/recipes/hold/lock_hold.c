@@ -504,16 +504,16 @@ static void E67_several_locks_are_all_or_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        E_TEST(E38_lease_ends_before_the_session_does),
+        EXPIRY_TEST(E38_lease_ends_before_the_session_does),
         E_TEST(a_grant_after_a_wait_of_half_a_timeout_lasts),
-        E_TEST(E39_revoked_though_pings_are_answered),
+        EXPIRY_TEST(E39_revoked_though_pings_are_answered),
         E_TEST(E42_a_short_loss_of_the_link_is_no_loss_of_the_lock),
         E_TEST(E43_node_stays_until_the_lost_lock_is_released),
         E_TEST(E48_tokens_grow_over_a_thousand_turns),
         E_TEST(E50_fenced_multi_does_nothing_without_the_lock),
         E_TEST(E50_a_fenced_multi_whose_answer_is_lost_is_unknown),
         E_TEST(E55_two_locks_of_one_client_are_independent),
-        E_TEST(E60_of_three_locks_only_the_one_without_a_node_is_lost),
+        EXPIRY_TEST(E60_of_three_locks_only_the_one_without_a_node_is_lost),
         E_TEST(E62_recursive_lock_goes_with_the_last_release),
         E_TEST(E62_second_acquire_without_recursion_would_wait_for_itself),
         E_TEST(E63_threads_and_handles_of_one_session_exclude_each_other),

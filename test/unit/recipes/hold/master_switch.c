@@ -43,7 +43,7 @@ static void play(struct player *p, struct fake_zk *zk, int endpoint, const char 
     options.path = PATH;
     options.id = id;
     options.servers = fake_zk_address(zk, endpoint);
-    options.session_timeout_ms = SESSION_MS;
+    options.session_timeout_ms = usual_session_ms;
     assert_int_equal(conclave_master_switch_open(&options, on_master, on_slave, p, &p->sw), 0);
     assert_non_null(p->sw);
 }
@@ -126,7 +126,7 @@ static void one_that_cannot_leaves_it_to_another(void **state)
     a = (struct player){.refuse = 1};
     options.path = PATH;
     options.servers = fake_zk_address(zk, 0);
-    options.session_timeout_ms = SESSION_MS;
+    options.session_timeout_ms = usual_session_ms;
     assert_int_equal(conclave_master_switch_open(&options, on_master, on_slave, &a, &a.sw), 0);
     EVENTUALLY(a.slaved == 1);
     play(&b, zk, 1, "b");

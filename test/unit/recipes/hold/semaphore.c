@@ -35,7 +35,7 @@ static void user_create(struct user *u, int32_t permits)
 
 static void user_open(struct user *u, struct fake_zk *zk, int endpoint, int32_t permits)
 {
-    locker_connect_to(&u->base, zk, endpoint, "user", NULL, SESSION_MS);
+    locker_connect_to(&u->base, zk, endpoint, "user", NULL, usual_session_ms);
     assert_int_equal(conclave_client_wait_connected(u->base.client, PATIENCE_MS), 0);
     user_create(u, permits);
 }
@@ -67,7 +67,7 @@ static void user_ask(struct user *u)
 
 static void quiet(struct fake_zk *zk)
 {
-    for (int calm = 0, last = -1; calm < 20;) {
+    for (int calm = 0, last = -1; calm < 100;) {
         int now = (int)fake_zk_count(zk, FAKE_ANY_ENDPOINT, FAKE_ANY_OP);
         calm = now == last ? calm + 1 : 0;
         last = now;
@@ -285,9 +285,12 @@ static void hand_over_costs_the_same_for_few_and_many(void **state)
     assert_true(many <= 14);
 }
 
+enum { AT_ONCE = 3 };
+
 static _Atomic int inside;
 static _Atomic int most;
 
+/* The first ones go on when as many are inside as may be. */
 static void *many_turns(void *arg)
 {
     struct user *u = arg;
@@ -298,6 +301,10 @@ static void *many_turns(void *arg)
         int now = ++inside;
         int seen = most;
         while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now)) {}
+        for (int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000;
+             most < AT_ONCE && now_ns() < end;) {
+            sleep_ms(1);
+        }
         (void)usleep(300);
         inside--;
         if (conclave_semaphore_release(u->semaphore, PATIENCE_MS) != 0) {
@@ -310,7 +317,7 @@ static void *many_turns(void *arg)
 /* Nobody is forgotten, whoever leaves when. */
 static void many_turns_of_many(void **state)
 {
-    enum { USERS = 9, N = 3 };
+    enum { USERS = 9 };
     struct fake_zk *zk = *state;
     struct user base[3];
     struct user u[USERS];
@@ -318,12 +325,12 @@ static void many_turns_of_many(void **state)
     inside = 0;
     most = 0;
     for (int i = 0; i < 3; i++) {
-        locker_connect_to(&base[i].base, zk, i, "x", NULL, 10000);
+        locker_connect_to(&base[i].base, zk, i, "x", NULL, LONG_SESSION_MS);
         assert_int_equal(conclave_client_wait_connected(base[i].base.client, PATIENCE_MS), 0);
-        user_create(&base[i], N);
+        user_create(&base[i], AT_ONCE);
     }
     for (int i = 0; i < USERS; i++) {
-        user_share(&u[i], &base[i % 3], N);
+        user_share(&u[i], &base[i % 3], AT_ONCE);
         assert_int_equal(pthread_create(&threads[i], NULL, many_turns, &u[i]), 0);
     }
     for (int i = 0; i < USERS; i++) {
@@ -332,7 +339,7 @@ static void many_turns_of_many(void **state)
         assert_null(wrong);
         user_finish(&u[i]);
     }
-    assert_int_equal(most, N);
+    assert_int_equal(most, AT_ONCE);
     for (int i = 0; i < 3; i++) {
         user_finish(&base[i]);
     }
@@ -344,8 +351,8 @@ static void the_mark_is_lost(struct fake_zk *zk, enum fake_action action)
     struct user h;
     struct user a;
     struct user w[2];
-    locker_connect_to(&h.base, zk, 0, "h", NULL, 5000);
-    locker_connect_to(&a.base, zk, 1, "a", NULL, 5000);
+    locker_connect_to(&h.base, zk, 0, "h", NULL, LONG_SESSION_MS);
+    locker_connect_to(&a.base, zk, 1, "a", NULL, LONG_SESSION_MS);
     assert_int_equal(conclave_client_wait_connected(h.base.client, PATIENCE_MS), 0);
     assert_int_equal(conclave_client_wait_connected(a.base.client, PATIENCE_MS), 0);
     user_create(&h, 2);
@@ -356,7 +363,7 @@ static void the_mark_is_lost(struct fake_zk *zk, enum fake_action action)
     user_ask(&w[0]);
     EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == 3);
     quiet(zk);
-    locker_connect_to(&w[1].base, zk, 2, "w", NULL, 5000);
+    locker_connect_to(&w[1].base, zk, 2, "w", NULL, LONG_SESSION_MS);
     assert_int_equal(conclave_client_wait_connected(w[1].base.client, PATIENCE_MS), 0);
     user_create(&w[1], 2);
     user_ask(&w[1]);
@@ -392,7 +399,7 @@ static void a_semaphore_in_a_loop_of_ones_own(void **state)
     memset(&u, 0, sizeof u);
     (void)pthread_mutex_init(&u.base.mutex, NULL);
     options.servers = fake_zk_address(zk, 0);
-    options.session_timeout_ms = SESSION_MS;
+    options.session_timeout_ms = LONG_SESSION_MS;
     assert_int_equal(conclave_client_open(&options, &u.base.client), 0);
     assert_int_equal(conclave_recipes_open(u.base.client, &u.base.recipes), 0);
     user_create(&u, 2);

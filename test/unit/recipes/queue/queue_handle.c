@@ -306,7 +306,7 @@ static void E11_order_is_by_priority_then_number_not_by_guid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        E_TEST(E39_a_claim_is_not_taken_for_held_when_its_lease_has_ended),
+        EXPIRY_TEST(E39_a_claim_is_not_taken_for_held_when_its_lease_has_ended),
         E_TEST(E60_proofs_of_many_claims_wake_nobody),
         E_TEST(E61_a_child_after_fork_is_refused),
         E_TEST(E35_closing_at_any_moment_leaves_nothing),

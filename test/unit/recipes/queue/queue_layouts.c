@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "recipes/queue/curator_items.h"
 
-enum { LONG_SESSION_MS = 10000 }; /* claims live as long, even if a thread pauses */
-
 static const enum conclave_queue_layout all_layouts[] = {
     CONCLAVE_QUEUE_LAYOUT_NATIVE,        CONCLAVE_QUEUE_LAYOUT_PLAIN,
     CONCLAVE_QUEUE_LAYOUT_KAZOO,         CONCLAVE_QUEUE_LAYOUT_KAZOO_LOCKING,
@@ -33,7 +31,7 @@ static void layout_open(struct queue_user *u, struct fake_zk *zk, int endpoint,
                         enum conclave_queue_layout layout)
 {
     struct conclave_queue_options options = layout_options(layout);
-    queue_user_open_for(u, zk, endpoint, &options, LONG_SESSION_MS);
+    queue_user_open(u, zk, endpoint, &options);
 }
 
 static int put_with(struct queue_user *u, int64_t not_before_ms, const char *id, const char *text)
@@ -267,7 +265,7 @@ static void E140_claims_are_where_the_other_consumers_look(void **state)
     queue_user_finish(&u);
     options.path = "/app/curator";
     options.claims_path = "/app/locks";
-    queue_user_open_for(&u, zk, 1, &options, LONG_SESSION_MS);
+    queue_user_open(&u, zk, 1, &options);
     put_text(&u, CONCLAVE_QUEUE_PRIORITY_DEFAULT, "c");
     item = take_one(&u);
     assert_string_equal(conclave_item_claim(item), "/app/locks/queue-0000000000");
@@ -364,7 +362,7 @@ static void E141_a_put_whose_answer_is_lost_is_there_once_in_every_layout(void *
         bool native = all_layouts[i] == CONCLAVE_QUEUE_LAYOUT_NATIVE;
         (void)snprintf(path, sizeof path, "/app/queue%zu", i);
         options.path = path;
-        queue_user_open_for(&u, zk, 0, &options, LONG_SESSION_MS);
+        queue_user_open(&u, zk, 0, &options);
         put_text(&u, CONCLAVE_QUEUE_PRIORITY_DEFAULT, "first");
         take_text(&u, "first");
         fake_zk_hook(zk, &(struct fake_hook){
@@ -389,7 +387,7 @@ static void nodes_that_others_need_are_no_containers(void **state)
     options.claims_path = "/app/locks";
     fake_zk_create(zk, "/app", "", 0);
     fake_zk_count_reset(zk);
-    queue_user_open_for(&u, zk, 0, &options, LONG_SESSION_MS);
+    queue_user_open(&u, zk, 0, &options);
     put_text(&u, CONCLAVE_QUEUE_PRIORITY_DEFAULT, "a");
     size_t containers = fake_zk_count(zk, 0, WIRE_CREATE_CONTAINER);
     assert_int_equal(containers, 1); /* .puts */

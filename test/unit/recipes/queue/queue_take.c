@@ -732,7 +732,7 @@ static void E32_many_takes_leave_no_watch_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        E_TEST(E75_an_item_of_a_dead_consumer_is_handed_out_again),
+        EXPIRY_TEST(E75_an_item_of_a_dead_consumer_is_handed_out_again),
         E_TEST(E76_an_ack_after_the_claim_was_lost_changes_nothing),
         E_TEST(E01_a_claim_whose_answer_was_lost_is_found_again),
         E_TEST(E03_a_claim_that_never_arrived_is_made_once_more),

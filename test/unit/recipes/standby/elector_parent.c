@@ -70,7 +70,7 @@ static void E181_a_reset_without_force_is_refused_while_one_is_or_may_be_active(
         standby_open(&a, zk, 0, "a");
         a.herd_free = herd_free == 1;
         standby_start(&a);
-        EVENTUALLY(ACTIVE(&a));
+        EVENTUALLY(ACTIVATED(&a));
         assert_int_equal(reset(&op, false), CONCLAVE_EBUSY);
         STAYS(ACTIVE(&a), 50);
         assert_true(standby_crumb_has(zk, "id=a\n"));
@@ -94,7 +94,7 @@ static void a_forced_reset_ends_the_active_ones_time(void **state)
     struct standby op;
     standby_open(&op, zk, 2, "op");
     standby_join(&a, zk, 0, "a");
-    EVENTUALLY(ACTIVE(&a));
+    EVENTUALLY(ACTIVATED(&a));
     assert_int_equal(reset(&op, true), 0);
     EVENTUALLY(standby_get(&a, &a.deactivated) == 1);
     EVENTUALLY(standby_get(&a, &a.activated) == 2); /* it goes on in the new directory */
@@ -120,7 +120,7 @@ static void members_on_standby_survive_a_reset(void **state)
     assert_int_equal(reset(&op, false),
                      CONCLAVE_EBUSY); /* not this call's, though this session's */
     assert_int_equal(reset(&op, true), 0);
-    EVENTUALLY(ACTIVE(&a));
+    EVENTUALLY(ACTIVATED(&a));
     standby_finish(&a);
     standby_finish(&op);
 }

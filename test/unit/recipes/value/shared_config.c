@@ -958,7 +958,7 @@ int main(void)
         E_TEST(refusal_is_acknowledged_with_its_reason),
         E_TEST(acknowledgement_comes_back_in_a_new_session),
         E_TEST(E01_put_whose_answer_was_lost_is_done_once),
-        E_TEST(a_put_that_gives_up_leaves_no_marker),
+        EXPIRY_TEST(a_put_that_gives_up_leaves_no_marker),
         E_TEST(E96_put_compares_and_never_writes_blindly),
         E_TEST(E36_close_in_a_callback),
         E_TEST(E35_close_at_every_request_leaves_nothing),
