@@ -101,12 +101,13 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     admission_init(&a->site.admission);
     a->site.backup = backup_create(loop, &a->view, &a->site.admission);
     a->site.tokens = tokens_create(loop, &a->view);
-    a->open_parts = (a->site.backup != NULL) + (a->site.tokens != NULL);
+    bool with_console = console_site_init(&a->site.console, loop, &a->view);
+    a->open_parts = (a->site.backup != NULL) + (a->site.tokens != NULL) + with_console;
     if (a->open_parts == 0) {
         free(a);
         return CONCLAVE_ENOMEM;
     }
-    if (a->open_parts < 2) {
+    if (a->open_parts < 3) {
         admin_close(a, NULL, NULL);
         return CONCLAVE_ENOMEM;
     }
@@ -190,6 +191,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     a->closed_ctx = ctx;
     backup_close(a->site.backup, admin_on_part_closed, a);
     tokens_close(a->site.tokens, admin_on_part_closed, a);
+    console_site_close(&a->site.console, admin_on_part_closed, a);
     port_certificates_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);
     http_close(a->metrics, admin_on_part_closed, a);

@@ -5,6 +5,7 @@ struct admin_options admin_options_default(void)
     return (struct admin_options){
         .http = true,
         .listen = {.host = "127.0.0.1", .port = 8080},
+        .console = true,
         .command_url = "/commands",
         .backup_interval_ms = 300000,
         .answer_bytes = 1 << 20,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PROMETHEUS "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
@@ -72,6 +73,16 @@ int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value,
     if (!c->admin.have_option) {
         c->admin.options.http = on;
     }
+    return 0;
+}
+
+int key_set_console(struct zoo_cfg *c, const char *key, const char *value, const char *where)
+{
+    bool on = strcasecmp(value, "on") == 0;
+    if (!on && strcasecmp(value, "off") != 0 && !key_boolean(value, &on)) {
+        return key_fail(c, "%s: %s: '%s' is not on or off", where, key, value);
+    }
+    c->admin.options.console = on;
     return 0;
 }
 

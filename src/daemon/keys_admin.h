@@ -20,6 +20,7 @@ void keys_admin_conclude(struct zoo_cfg *c);
 int key_set_admin_address(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_admin_port(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_console(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where);

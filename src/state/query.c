@@ -14,6 +14,22 @@ bool state_permits(const struct state *s, const struct znode *node, struct wire_
            acl_decisions_permit(s->decisions, node->acl, state_acl(s, node), 0, ids, perms);
 }
 
+const struct znode *state_node(const struct state *s, struct slice path)
+{
+    return tree_find(&s->tree, path);
+}
+
+struct wire_vector state_node_acl(const struct state *s, const struct znode *node)
+{
+    return state_acl(s, node);
+}
+
+bool state_node_is_public(const struct state *s, const struct znode *node, int32_t perms)
+{
+    const struct wire_vector nobody = {slice_str(""), 0};
+    return node->acl == ACL_OPEN || acl_permits(state_acl(s, node), nobody, perms);
+}
+
 /* A read in progress. */
 struct query {
     const struct state *s;

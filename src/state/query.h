@@ -1,9 +1,18 @@
-/* Reads of the state without an encoded answer: the ephemeral nodes of a session, and the length of an answer. */
+/* Reads of the state without an encoded answer: nodes, the ephemeral nodes of a session, and the length of an answer. */
 #ifndef STATE_QUERY_H
 #define STATE_QUERY_H
 
 #include "state/state.h"
 #include "tree/tree.h"
+
+/* The node at a path, or NULL. Borrowed until the next change. */
+const struct znode *state_node(const struct state *s, struct slice path);
+
+/* The node's list of permissions, borrowed until the next change. */
+struct wire_vector state_node_acl(const struct state *s, const struct znode *node);
+
+/* Whether a caller without any id has one of the permissions, as the entry world:anyone or an empty list gives it. */
+bool state_node_is_public(const struct state *s, const struct znode *node, int32_t perms);
 
 /* Calls fn for this session's ephemeral nodes, oldest first, until fn returns false; fn must not change the state. */
 void state_ephemerals_each(const struct state *s, int64_t session_id,

@@ -21,13 +21,14 @@ struct http_exchange {
     struct buf head;               /* head of the answer, not sent yet */
     size_t body_at;                /* bytes of the body that were sent */
     uint64_t source_left;          /* bytes that the source has still to give */
+    bool rests;                    /* the endless source had nothing when it was last asked */
     bool last;                     /* the last answer of this connection */
     uint64_t answers;
 };
 
 void http_response_init(struct http_response *r)
 {
-    *r = (struct http_response){.status = 200, .content_type = "text/plain"};
+    *r = (struct http_response){.status = 200, .content_type = "text/plain", .cache = "no-store"};
     buf_init(&r->body, 0);
 }
 
@@ -68,6 +69,7 @@ static const char *reason_phrase(unsigned status)
         const char *phrase;
     } PHRASES[] = {
         {200, "OK"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
@@ -116,15 +118,20 @@ static void exchange_put_head(struct http_exchange *x)
     } else if (x->parser.http_1_0) {
         buf_append_str(out, "Connection: Keep-Alive\r\n");
     }
-    buf_printf(out, "Content-Type: %s\r\nCache-Control: no-store\r\n", r->content_type);
+    buf_printf(out, "Content-Type: %s\r\nCache-Control: %s\r\n", r->content_type, r->cache);
     if (r->allow != NULL) {
         buf_printf(out, "Allow: %s\r\n", r->allow);
     }
     for (size_t i = 0; i < r->header_count; i++) {
         buf_printf(out, "%s: %s\r\n", r->headers[i].name, r->headers[i].value);
     }
-    buf_printf(out, "Content-Length: %" PRIu64 "\r\n\r\n",
-               r->source.next != NULL ? r->source.len : (uint64_t)r->body.len);
+    buf_append_str(out, r->more_fields != NULL ? r->more_fields : "");
+    /* 304 has no body; its length would be that of the answer 200. */
+    if (!r->source.endless && r->status != 304) {
+        buf_printf(out, "Content-Length: %" PRIu64 "\r\n",
+                   r->source.next != NULL ? r->source.len : (uint64_t)r->body.len);
+    }
+    buf_append_str(out, "\r\n");
 }
 
 /* Requests */
@@ -138,7 +145,8 @@ static void exchange_reply(struct http_exchange *x, struct http_response *respon
     exchange_enter(x, HTTP_SENDING);
     buf_finish(&x->body);
     /* The rest of an unread request cannot be told from the next request, so the connection ends. */
-    x->last = p->stage != HTTP_STAGE_DONE || !p->keep_alive;
+    x->last = p->stage != HTTP_STAGE_DONE || !p->keep_alive || x->response.source.endless;
+    x->rests = false;
     x->body_at = 0;
     x->source_left = x->response.source.len;
     exchange_put_head(x);
@@ -185,6 +193,7 @@ static void exchange_ask(struct http_exchange *x)
         .host = http_parser_field(p, "Host"),
         .origin = http_parser_field(p, "Origin"),
         .fetch_site = http_parser_field(p, "Sec-Fetch-Site"),
+        .if_none_match = http_parser_field(p, "If-None-Match"),
         .peer = x->holder.peer,
         .subject = x->holder.subject,
         .body = x->state == HTTP_BODY ? buf_slice(&x->body) : SLICE_NULL,
@@ -268,6 +277,12 @@ static bool exchange_fill_piece(struct http_exchange *x, struct buf *out)
 {
     const struct http_source *source = &x->response.source;
     size_t at = out->len;
+    if (source->endless) {
+        bool goes_on = source->next(source->ctx, out, HTTP_PIECE_MAX);
+        assert(out->len - at <= HTTP_PIECE_MAX);
+        x->rests = out->len == at;
+        return goes_on;
+    }
     size_t room = x->source_left < HTTP_PIECE_MAX ? (size_t)x->source_left : HTTP_PIECE_MAX;
     bool ok = room == 0 || source->next(source->ctx, out, room);
     size_t len = out->len - at;
@@ -311,6 +326,12 @@ void http_answer(struct http_exchange *x, struct http_response *response_take)
 {
     assert(x->state == HTTP_WAITING);
     exchange_reply(x, response_take);
+    x->holder.output(x->holder.ctx);
+}
+
+void http_wake(struct http_exchange *x)
+{
+    assert(x->state == HTTP_SENDING && x->response.source.endless);
     x->holder.output(x->holder.ctx);
 }
 
@@ -364,6 +385,11 @@ enum http_exchange_state http_exchange_state(const struct http_exchange *x)
 bool http_exchange_streams(const struct http_exchange *x)
 {
     return x->state == HTTP_SENDING && x->response.source.next != NULL;
+}
+
+bool http_exchange_rests(const struct http_exchange *x)
+{
+    return http_exchange_streams(x) && x->response.source.endless && x->rests;
 }
 
 uint64_t http_exchange_answers(const struct http_exchange *x)

@@ -1,7 +1,8 @@
 /*
  * The requests and answers of one HTTP connection, one after the other: bytes in, bytes out, no socket. The answerer's
  * function gets each request; it answers at once, or later (http_answer), or asks for the body first. An answer is a
- * run of bytes, or a source that is asked for the next piece when the client has taken the one before.
+ * run of bytes, or a source that is asked for the next piece when the client has taken the one before; an endless
+ * source sends until the connection ends.
  *
  *            ┌─────────────────────next request────────────────────┐
  *            v                                                     │
@@ -31,6 +32,7 @@ struct http_request {
     const char *host;          /* the header Host, or NULL */
     const char *origin;        /* the header Origin, or NULL */
     const char *fetch_site;    /* the header Sec-Fetch-Site, or NULL */
+    const char *if_none_match; /* the header If-None-Match, or NULL */
     const char *peer;          /* numeric address of the client */
     struct slice subject;      /* of the client's verified certificate; empty: none */
     struct slice body;         /* null: not read, see body_max */
@@ -39,11 +41,13 @@ struct http_request {
 
 /* The source of a long answer. With a slow client, one piece is in memory, not the whole answer. */
 struct http_source {
-    /* Appends 1 to `room` bytes to out. False: the rest is not available, and the connection is closed. */
+    /* Appends 1 to `room` bytes to out; an endless source may append nothing, and calls http_wake when it has more.
+     * False: the rest is not available, and the connection is closed. */
     bool (*next)(void *ctx, struct buf *out, size_t room);
     void (*close)(void *ctx); /* always called in the end */
     void *ctx;
-    uint64_t len; /* of all pieces */
+    uint64_t len; /* of all pieces; unused if endless */
+    bool endless; /* the answer has no end: the connection ends with it */
 };
 
 enum { HTTP_HEADERS_MAX = 2 };
@@ -52,6 +56,8 @@ struct http_response {
     unsigned status;          /* 200 */
     const char *content_type; /* fixed text */
     const char *allow;        /* fixed text of the Allow header, or NULL */
+    const char *cache;        /* fixed text of the Cache-Control header */
+    const char *more_fields;  /* fixed text: further lines of the head, each with CR LF; or NULL */
     struct buf body;
     struct http_source source; /* sent instead of the body, taken over; next is NULL: no source */
     struct {
@@ -75,6 +81,9 @@ typedef void (*http_fn)(void *ctx, const struct http_request *request,
 
 /* Answers a request that was left for later; not from within http_fn. Takes over the content of response. */
 void http_answer(struct http_exchange *x, struct http_response *response_take);
+
+/* The endless source of this exchange has more; not from within http_fn, next or close. */
+void http_wake(struct http_exchange *x);
 
 /* The value of an argument of the query, or NULL. */
 const char *http_argument(const struct http_request *request, const char *name);
@@ -126,6 +135,9 @@ enum http_exchange_state http_exchange_state(const struct http_exchange *x);
 
 /* Whether the answer that is being sent comes from a source. */
 bool http_exchange_streams(const struct http_exchange *x);
+
+/* Whether it sends from an endless source that had nothing when it was last asked. */
+bool http_exchange_rests(const struct http_exchange *x);
 
 /* The number of complete answers. */
 uint64_t http_exchange_answers(const struct http_exchange *x);

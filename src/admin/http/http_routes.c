@@ -14,8 +14,9 @@ static void answer_root(struct view *v, struct http_response *response)
     response->content_type = "text/html; charset=utf-8";
     buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
     const char *const links[] = {
-        v->options->command_url, "/metrics", "/livez", "/readyz", "/members", "/sessions"};
-    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        "/console", v->options->command_url, "/metrics", "/livez", "/readyz", "/members",
+        "/sessions"};
+    for (size_t i = v->options->console ? 0 : 1; i < sizeof links / sizeof links[0]; i++) {
         buf_printf(&response->body, "<a href=\"%s\">%s</a>\n<br/>\n", links[i], links[i]);
     }
 }
@@ -149,7 +150,8 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
     }
     if (!answer_command(site, request, response) &&
         !transfer_answer(&site->transfer, request, response) && is_reading(request, response) &&
-        !tokens_answer(site->tokens, request, response)) {
+        !tokens_answer(site->tokens, request, response) &&
+        !console_answer(&site->console, request, response)) {
         answer_read(site->view, request->path, response);
     }
 }

@@ -10,12 +10,14 @@
  *   /members/transfer   POST: hands the lead over (transfer_route.h)
  *   /sessions    as the word sess
  *   /fence       whether a token is the newest (token_route.h)
+ *   /console     the web console (console_route.h)
  *   /readyz      200 while the server serves clients and answers writes, otherwise 503 and the reason
  */
 #ifndef ADMIN_HTTP_HTTP_ROUTES_H
 #define ADMIN_HTTP_HTTP_ROUTES_H
 
 #include "admin/answers/server_view.h"
+#include "admin/http/console_route.h"
 #include "admin/http/snapshot_route.h"
 #include "admin/http/token_route.h"
 #include "admin/http/transfer_route.h"
@@ -26,6 +28,7 @@ struct site {
     struct backup *backup;
     struct transfer transfer;
     struct tokens *tokens;
+    struct console_site console;
 };
 
 /* ctx is a struct site. The separate metrics port has only /metrics. */

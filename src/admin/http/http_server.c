@@ -352,11 +352,11 @@ static bool http_client_is_late(const struct http_client *c, uint64_t now_ms)
     return now_ms - c->slot.since_ms >= most_ms && c->slot.state < SLOT_PATIENT;
 }
 
-/* Whether no byte has moved for idle_ms. */
+/* Whether no byte has moved for idle_ms, although some should. */
 static bool http_client_is_idle(struct http_client *c, uint64_t now_ms)
 {
     size_t sending = stream_sending(c->stream);
-    if (sending != c->sending) {
+    if (sending != c->sending || (sending == 0 && http_exchange_rests(c->exchange))) {
         c->sending = sending;
         c->moved_ms = now_ms;
     }

@@ -140,7 +140,8 @@ static bool download_begin(int fd_take, uint64_t len, struct http_source *ret)
         return false;
     }
     d->fd = fd_take;
-    *ret = (struct http_source){download_next, download_close, d, len};
+    *ret =
+        (struct http_source){.next = download_next, .close = download_close, .ctx = d, .len = len};
     return true;
 }
 

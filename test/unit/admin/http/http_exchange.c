@@ -19,6 +19,8 @@ static struct {
     bool closed;
     size_t given; /* by the source */
     unsigned outputs;
+    const char *event; /* the next piece of the endless source */
+    const char *if_none_match;
 } world;
 
 static struct http_answerer answerer;
@@ -40,10 +42,26 @@ static void source_close(void *ctx)
     world.closed = true;
 }
 
+static bool event_next(void *ctx, struct buf *out, size_t room)
+{
+    buf_append_str(out, world.event);
+    world.event = "";
+    return true;
+}
+
 static void answer(void *ctx, const struct http_request *request, struct http_response *response)
 {
     world.asked++;
-    if (strcmp(request->path, "/later") == 0) {
+    world.if_none_match = request->if_none_match;
+    if (strcmp(request->path, "/events") == 0) {
+        world.waiting = request->exchange;
+        response->source =
+            (struct http_source){.next = event_next, .close = source_close, .endless = true};
+        response->more_fields = "X-More: 1\r\nX-Yet: 2\r\n";
+    } else if (strcmp(request->path, "/known") == 0) {
+        response->status = 304;
+        response->cache = "no-cache";
+    } else if (strcmp(request->path, "/later") == 0) {
         response->later = true;
         world.waiting = request->exchange;
     } else if (strcmp(request->path, "/body") == 0 && slice_is_null(request->body)) {
@@ -245,7 +263,8 @@ static void test_source(void **state)
 {
     static size_t len = LONG;
     struct http_exchange *x = *state;
-    world.source = (struct http_source){source_next, source_close, &len, LONG};
+    world.source =
+        (struct http_source){.next = source_next, .close = source_close, .ctx = &len, .len = LONG};
     assert_int_equal(http_exchange_take(x, slice_str("GET /source HTTP/1.1\r\n\r\n")), 24);
     assert_true(http_exchange_streams(x));
     const char *text = output(x);
@@ -262,7 +281,8 @@ static void test_short_source(void **state)
     struct http_exchange *x = *state;
     struct buf out;
     buf_init(&out, 0);
-    world.source = (struct http_source){source_next, source_close, &len, LONG};
+    world.source =
+        (struct http_source){.next = source_next, .close = source_close, .ctx = &len, .len = LONG};
     (void)http_exchange_take(x, slice_str("GET /source HTTP/1.1\r\n\r\n"));
     assert_true(http_exchange_fill(x, &out));
     assert_false(http_exchange_fill(x, &out));
@@ -275,7 +295,8 @@ static void test_dropped_source(void **state)
     struct http_exchange *x = *state;
     struct buf out;
     buf_init(&out, 0);
-    world.source = (struct http_source){source_next, source_close, &len, LONG};
+    world.source =
+        (struct http_source){.next = source_next, .close = source_close, .ctx = &len, .len = LONG};
     (void)http_exchange_take(x, slice_str("GET /source HTTP/1.1\r\n\r\n"));
     assert_true(http_exchange_fill(x, &out));
     assert_false(world.closed);
@@ -283,6 +304,49 @@ static void test_dropped_source(void **state)
     *state = NULL;
     assert_true(world.closed);
     buf_finish(&out);
+}
+
+/* It gives something now and then, until the connection ends. */
+static void test_endless_source(void **state)
+{
+    struct http_exchange *x = *state;
+    world.event = "first";
+    const char *text = exchange(x, "GET /events HTTP/1.1\r\n\r\n");
+    assert_non_null(strstr(text, "Connection: close\r\n"));
+    assert_non_null(strstr(text, "X-More: 1\r\nX-Yet: 2\r\n\r\nfirst"));
+    assert_null(strstr(text, "Content-Length"));
+    assert_true(http_exchange_streams(x));
+    assert_true(http_exchange_rests(x));
+    world.event = "second";
+    http_wake(world.waiting);
+    assert_int_equal(world.outputs, 1);
+    struct buf out;
+    buf_init(&out, 0);
+    assert_true(http_exchange_fill(x, &out));
+    assert_false(http_exchange_rests(x));
+    assert_string_equal(buf_cstr(&out), "second");
+    assert_true(http_exchange_fill(x, &out));
+    assert_true(http_exchange_rests(x));
+    assert_int_equal(http_exchange_state(x), HTTP_SENDING);
+    assert_int_equal(http_exchange_take(x, slice_str("GET / HTTP/1.1\r\n\r\n")), 0);
+    assert_false(world.closed);
+    http_exchange_destroy(x);
+    *state = NULL;
+    assert_true(world.closed);
+    buf_finish(&out);
+}
+
+static void test_not_modified(void **state)
+{
+    struct http_exchange *x = *state;
+    const char *text = exchange(x, "GET /known HTTP/1.1\r\nIf-None-Match: \"a\"\r\n\r\n");
+    assert_memory_equal(text, "HTTP/1.1 304 Not Modified\r\n", 27);
+    assert_non_null(strstr(text, "Cache-Control: no-cache\r\n"));
+    assert_null(strstr(text, "Content-Length"));
+    assert_int_equal(http_exchange_state(x), HTTP_HEAD);
+    text = exchange(x, "GET / HTTP/1.1\r\n\r\n");
+    assert_null(world.if_none_match);
+    assert_non_null(strstr(text, "Cache-Control: no-store\r\n"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -293,7 +357,8 @@ int main(void)
         TEST(test_answers),      TEST(test_pipeline),       TEST(test_bodies),
         TEST(test_long_bodies),  TEST(test_refusals),       TEST(test_announced_length),
         TEST(test_one_upload),   TEST(test_later),          TEST(test_source),
-        TEST(test_short_source), TEST(test_dropped_source),
+        TEST(test_short_source), TEST(test_dropped_source), TEST(test_endless_source),
+        TEST(test_not_modified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

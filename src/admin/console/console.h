@@ -1,0 +1,37 @@
+/*
+ * What the web console shows, as JSON: the overview and the history of figures. Everything is read from the server's own
+ * state on its loop thread, by console_look from time to time and on each request. It shows data and names of nodes only
+ * if a client without any id may read them.
+ *
+ * Limits: OVERVIEW_MEMBERS_MAX members; the history of an hour (samples.h).
+ */
+#ifndef ADMIN_CONSOLE_CONSOLE_H
+#define ADMIN_CONSOLE_CONSOLE_H
+
+#include "admin/answers/server_view.h"
+#include "admin/console/samples.h"
+
+enum { OVERVIEW_MEMBERS_MAX = 64 };
+
+struct console {
+    struct view *view;           /* borrowed */
+    const struct server *server; /* that the rest is about; NULL: none yet */
+    struct samples samples;
+    int64_t started_ms; /* wall clock, as all times here */
+    uint64_t leader;    /* when last looked; 0: none */
+    int64_t leader_ms;  /* since when it leads */
+    bool leader_exact;  /* this server saw it begin; otherwise it may have led before */
+};
+
+/* Borrows v. */
+void console_init(struct console *c, struct view *v);
+
+/* Takes a sample when it is time, and notes a change of leader. Call it every second or oftener. True: the leader, or
+ * whether the server serves, has changed since the last call. */
+bool console_look(struct console *c);
+
+/* The overview and the samples of the last hour, each as one JSON object on one line. */
+void console_write_overview(const struct console *c, struct buf *out);
+void console_write_history(const struct console *c, struct buf *out);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * One node of the tree for the web console, as a JSON object on one line: stat, ACL, data, quota and a page of its
+ * children. What a client without any id may not read is left out, and the answer says so; like the request exists,
+ * it shows the stat of every node whose path is known.
+ *
+ *   {"path": .., "stat": {..}, "readable": bool, "acl": [{"scheme","id","perms"}] or null,
+ *    "data" or "data_base64": .., "bytes": N, "cut": bool,
+ *    "quota": {"path", "limits", "counts"} or null,
+ *    "children": {"count": N, "order": "name" or "creation", "names": [[name, children, bytes, kind]], "more": bool}}
+ *
+ * kind: "persistent", "ephemeral", "container" or "ttl". "data" is null for null data; a list or data that may not be
+ * read are absent.
+ *
+ * Limits: NODE_PAGE_MAX children, in the order of their names; of more than NODE_SORT_MAX children in the order of their
+ * creation, because finding the first by name looks at all. NODE_DATA_MAX bytes of data, NODE_ACL_MAX entries.
+ */
+#ifndef ADMIN_CONSOLE_NODE_PAGE_H
+#define ADMIN_CONSOLE_NODE_PAGE_H
+
+#include "admin/answers/server_view.h"
+
+enum {
+    NODE_PAGE_MAX = 500,
+    NODE_SORT_MAX = 250000,
+    NODE_DATA_MAX = 65536,
+    NODE_ACL_MAX = 100,
+};
+
+struct state;
+
+struct node_request {
+    struct slice path;
+    struct slice after; /* the page begins behind this name; null: with the first */
+    struct slice
+        from; /* without `after`: it begins with the first name that is not before this text; null: any */
+    size_t count;      /* children of the page, up to NODE_PAGE_MAX */
+    bool all_readable; /* with skipACL: everything may be read */
+};
+
+/* Appends the object. 0; CONCLAVE_NO_NODE, CONCLAVE_BAD_ARGUMENTS (the path), CONCLAVE_ENOMEM: nothing is appended. */
+int node_page_write(const struct state *s, const struct node_request *request,
+                    struct buf *out) CONCLAVE_MUST_USE;
+
+#endif

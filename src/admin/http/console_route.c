@@ -1,0 +1,158 @@
+#include "admin/http/console_route.h"
+
+#include "admin/answers/four_letter_text.h"
+#include "admin/console/node_page.h"
+#include "admin/console/web_assets.h"
+#include "daemon/server.h"
+#include "front/service.h"
+#include "wire/java_number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONSOLE "/console"
+
+static const char PROTECTION[] =
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'\r\n"
+    "X-Content-Type-Options: nosniff\r\n"
+    "Referrer-Policy: no-referrer\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n";
+
+static void console_refuse(struct http_response *response, unsigned status, const char *why)
+{
+    response->status = status;
+    response->content_type = "text/plain; charset=utf-8";
+    buf_printf(&response->body, "%s\n", why);
+}
+
+/* Files */
+
+static bool asset_is_known(const struct web_asset *asset, const char *if_none_match)
+{
+    return if_none_match != NULL && strstr(if_none_match, asset->etag) != NULL;
+}
+
+static bool answer_asset(const char *name, const struct http_request *request,
+                         struct http_response *response)
+{
+    for (const struct web_asset *a = web_assets; a->name != NULL; a++) {
+        if (strcmp(a->name, name) != 0) {
+            continue;
+        }
+        response->content_type = a->type;
+        response->cache = "no-cache"; /* keep it, and ask whether it is still the same */
+        response->headers[0].name = "ETag";
+        (void)snprintf(response->headers[0].value, sizeof response->headers[0].value, "%s",
+                       a->etag);
+        response->header_count = 1;
+        if (asset_is_known(a, request->if_none_match)) {
+            response->status = 304;
+        } else {
+            buf_append(&response->body, a->bytes, a->len);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Data */
+
+/* A number of the query from 1 to max; max without one, 0 if it is malformed. */
+static size_t argument_count(const struct http_request *request, const char *name, size_t max)
+{
+    const char *text = http_argument(request, name);
+    int64_t value;
+    if (text == NULL) {
+        return max;
+    }
+    if (!java_number_parse(slice_str(text), &value) || value < 1) {
+        return 0;
+    }
+    return (uint64_t)value < max ? (size_t)value : max;
+}
+
+static void answer_node(struct console_site *c, const struct http_request *request,
+                        struct http_response *response)
+{
+    const struct service *s = server_service(c->view->server);
+    const char *path = http_argument(request, "path");
+    const struct node_request wanted = {
+        .path = slice_str(path),
+        .after = slice_str(http_argument(request, "after")),
+        .from = slice_str(http_argument(request, "from")),
+        .count = argument_count(request, "count", NODE_PAGE_MAX),
+        .all_readable = s->skip_acl,
+    };
+    if (s->auth_schemes != NULL) {
+        console_refuse(response, 403,
+                       "This server shows nodes only to clients that authenticate "
+                       "(enforce.auth.enabled).");
+        return;
+    }
+    int rc = path == NULL || wanted.count == 0
+                 ? CONCLAVE_BAD_ARGUMENTS
+                 : node_page_write(s->state, &wanted, &response->body);
+    if (rc == CONCLAVE_NO_NODE) {
+        console_refuse(response, 404, "there is no such node");
+    } else if (rc == CONCLAVE_BAD_ARGUMENTS) {
+        console_refuse(response, 400,
+                       "use /console/node?path=PATH&after=NAME&count=N, or from=TEXT for after");
+    } else if (rc != 0) {
+        console_refuse(response, 500, "out of memory");
+    }
+}
+
+static bool answer_data(struct console_site *c, const char *name,
+                        const struct http_request *request, struct http_response *response)
+{
+    response->content_type = "application/json";
+    if (strcmp(name, "overview") == 0) {
+        (void)console_look(&c->console);
+        console_write_overview(&c->console, &response->body);
+    } else if (strcmp(name, "history") == 0) {
+        console_write_history(&c->console, &response->body);
+    } else if (strcmp(name, "node") == 0 && view_serving(c->view)) {
+        answer_node(c, request, response);
+    } else if (strcmp(name, "node") == 0) {
+        console_refuse(response, 503, TEXT_NOT_SERVING);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool console_answer(struct console_site *c, const struct http_request *request,
+                    struct http_response *response)
+{
+    size_t len = strlen(CONSOLE);
+    const char *name = request->path + len;
+    if (!c->view->options->console || strncmp(request->path, CONSOLE, len) != 0 ||
+        (name[0] != '\0' && name[0] != '/')) {
+        return false;
+    }
+    name = name[0] == '\0' || name[1] == '\0' ? "index.html" : name + 1;
+    response->more_fields = PROTECTION;
+    if (strcmp(name, "events") == 0 && strcmp(request->method, "GET") == 0) {
+        event_streams_add(c->events, request, response);
+    } else if (!answer_asset(name, request, response) && !answer_data(c, name, request, response)) {
+        console_refuse(response, 404, "there is nothing here");
+    }
+    return true;
+}
+
+/* Begin and end */
+
+bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v)
+{
+    c->view = v;
+    console_init(&c->console, v);
+    c->events = event_streams_create(loop, &c->console, v->options->http && v->options->console);
+    return c->events != NULL;
+}
+
+void console_site_close(struct console_site *c, void (*cb)(void *ctx), void *ctx)
+{
+    event_streams_close(c->events, cb, ctx);
+}

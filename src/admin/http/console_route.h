@@ -1,0 +1,33 @@
+/*
+ * The web console below /console: its files, and what they show. Only GET (and HEAD); off with admin.console=off.
+ *
+ *   /console, /console/NAME   the files of web/, with an ETag
+ *   /console/events           server-sent events: the overview, whenever it changes (event_streams.h)
+ *   /console/overview         the same once (console.h)
+ *   /console/history          the samples of the last hour
+ *   /console/node             a node and a page of its children: path, after or from, count (node_page.h)
+ *
+ * Every answer forbids the browser all that the pages do not need (Content-Security-Policy).
+ */
+#ifndef ADMIN_HTTP_CONSOLE_ROUTE_H
+#define ADMIN_HTTP_CONSOLE_ROUTE_H
+
+#include "admin/http/event_streams.h"
+
+struct console_site {
+    struct view *view; /* borrowed */
+    struct console console;
+    struct event_streams *events;
+};
+
+/* False: out of memory; c has nothing to close. Borrows v. */
+bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v);
+
+/* Whether the request, a GET or HEAD, is for the console; if so answers it. */
+bool console_answer(struct console_site *c, const struct http_request *request,
+                    struct http_response *response);
+
+/* As event_streams_close; c must stay until cb was called. */
+void console_site_close(struct console_site *c, void (*cb)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,374 @@
+"""The web console in Debian's Chromium: what the pages show of living servers, by keyboard, in a phone's width, and how soon.
+
+Promise: one browser for all cases; each case says what it saw; without Chromium the suite is skipped. An error in the
+browser's console fails the case in which it happens. `--pictures FOLDER` also writes the pictures of docs/console.md.
+Limits: the endpoints alone are in test/unit/admin.
+
+usage: console_test.py [--pictures FOLDER] [CASE]...
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import browser  # noqa: E402
+import cases  # noqa: E402
+import zkwire as zk  # noqa: E402
+from conclave import Conclave, program, why_missing  # noqa: E402
+from ensemble import Ensemble, mode_of  # noqa: E402
+
+CASES = []
+PICTURES = None
+MANY = 200000
+NODE_EXISTS = -110
+ROUNDS = 5  # of a change of leader, until one is shown in time
+PHONE = {"width": 390, "height": 844, "scale": 2}
+OTHERS_ONLY = [(31, "digest", "u:hash")]
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class World:
+    """What the cases share: the browser, and servers that are started when they are needed."""
+    page = None
+    stack = contextlib.ExitStack()
+    started = None
+
+    @classmethod
+    def ensemble(cls):
+        """Three servers, all alive."""
+        if cls.started is None:
+            cls.started = cls.stack.enter_context(Ensemble(3, admin=True, tick_ms=1000))
+        for member in cls.started.members:
+            if not member.alive():
+                member.start()
+        cls.started.wait_leader()
+        return cls.started
+
+
+def url(server, view=""):
+    return f"http://127.0.0.1:{server.admin_port}/console{view}"
+
+
+def open_page(server, view="", **look):
+    page = World.page
+    page.look(**look)
+    page.open("about:blank")
+    page.wait("location.href == 'about:blank'")
+    page.errors.clear()
+    page.open(url(server, view))
+    page.wait("document.querySelector('#link')?.dataset.kind == 'live'")
+    return page
+
+
+def no_errors():
+    expect(not World.page.errors, f"errors in the browser: {World.page.errors}")
+
+
+def get(server, path, headers=None, method="GET"):
+    link = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=30)
+    link.request(method, path, headers=headers or {})
+    answer = link.getresponse()
+    body = answer.read()
+    link.close()
+    return answer.status, answer.headers, body
+
+
+def create(client, path, data=b"", **more):
+    err = client.call(zk.create(path, data, **more))[0]
+    expect(err in (0, NODE_EXISTS), f"create {path}: {err}")
+
+
+def picture(name):
+    if PICTURES:
+        time.sleep(1)
+        World.page.screenshot(os.path.join(PICTURES, name))
+
+
+@case
+def files_and_rules():
+    """What every answer carries, and who gets none."""
+    with Conclave(admin=True) as server:
+        status, headers, body = get(server, "/console")
+        expect(status == 200 and b"<script type=\"module\"" in body, f"{status}")
+        policy = headers["Content-Security-Policy"]
+        for rule in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'",
+                     "frame-ancestors 'none'", "base-uri 'none'"):
+            expect(rule in policy.split("; "), f"{rule} is not in {policy}")
+        expect(headers["X-Content-Type-Options"] == "nosniff", str(headers))
+        expect(get(server, "/console", {"If-None-Match": headers["ETag"]})[0] == 304, "the ETag")
+        expect(get(server, "/console", {"If-None-Match": '"other"'})[0] == 200, "another ETag")
+        expect(b'href="/console"' in get(server, "/")[2], "a link from /")
+        expect(get(server, "/console/console.js")[1]["Content-Type"].startswith("text/javascript"), "the type")
+        expect(get(server, "/console/../etc")[0] == 404 and get(server, "/consolefoo")[0] == 404, "there is nothing else")
+        for method in ("POST", "PUT", "DELETE"):
+            expect(get(server, "/console", method=method)[0] == 405, method)
+        for forged in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            for path in ("/console", "/console/overview", "/console/events"):
+                expect(get(server, path, forged)[0] == 403, f"{path} {forged}")
+        for args, wanted in (("path=/", 200), ("path=/none", 404), ("path=x", 400), ("path=/&count=0", 400), ("", 400)):
+            status, headers, body = get(server, f"/console/node?{args}")
+            expect(status == wanted and "default-src 'none'" in headers["Content-Security-Policy"], f"{args}: {status} {body}")
+    with Conclave(["--admin.console", "off"], admin=True) as server:
+        expect(get(server, "/console")[0] == 404 and get(server, "/console/overview")[0] == 404, "off")
+        expect(b"/console" not in get(server, "/")[2], "no link to what is off")
+    with Conclave(["--enforce.auth.enabled", "yes", "--enforce.auth.schemes", "digest"], admin=True) as server:
+        status, _, body = get(server, "/console/node?path=/")
+        expect(status == 403 and b"enforce.auth.enabled" in body, f"nodes without authentication: {status} {body}")
+        expect(get(server, "/console/overview")[0] == 200, "the rest is shown")
+    said = subprocess.run([program(), "server", "--admin.console", "maybe"], capture_output=True, text=True, timeout=60)
+    expect(said.returncode == 64 and "'maybe' is not on or off" in said.stderr, said.stderr)
+
+
+@case
+def streams_of_events():
+    """So many per address, not more; the rest of the port goes on; the places come back."""
+    def stream():
+        link = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=30)
+        link.request("GET", "/console/events")
+        return link, link.getresponse()
+    with Conclave(admin=True) as server:
+        streams = [stream() for _ in range(8)]
+        for _, answer in streams:
+            expect(answer.status == 200 and answer.headers["Content-Type"] == "text/event-stream", str(answer.status))
+            expect(answer.fp.readline().startswith(b"data: {"), "the first event")
+        expect(stream()[1].status == 503, "one too many")
+        expect(get(server, "/livez")[0] == 200, "others are answered")
+        for link, answer in streams:
+            answer.close()
+            link.close()
+        deadline = time.monotonic() + 60
+        while (last := stream())[1].status != 200:
+            expect(time.monotonic() < deadline, "the places of closed streams stay taken")
+            time.sleep(0.2)
+        with zk.Connection(server.address) as client:
+            create(client, "/changed")
+            while b'"sessions":1' not in last[1].fp.readline():
+                pass
+
+
+def kill_leader(ensemble):
+    """kill -9 of the leader under the eyes of a follower's page: after how many seconds it shows the new one."""
+    leader, follower = ensemble.leader(), ensemble.followers()[0]
+    page = open_page(follower)
+    page.wait(f"document.querySelector('[data-leader]')?.dataset.leader == '{leader.number}'")
+    page.wait_text("3 of 3 in reach")
+    # The page notes when it first shows another leader; the members say when they have one.
+    page.eval("""void (window.noted = 0, new MutationObserver(() => {
+        const shown = document.querySelector('[data-leader]')?.dataset.leader;
+        if (shown && shown !== '%d' && !window.noted) window.noted = Date.now();
+    }).observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true}))""" % leader.number)
+    leader.kill()
+    deadline = time.monotonic() + 60
+    while not any(member.alive() and mode_of(member) == "leader" for member in ensemble.members):
+        expect(time.monotonic() < deadline, "no new leader")
+        time.sleep(0.01)
+    elected = time.time()
+    page.wait("window.noted > 0")
+    page.wait_text(f"Member {leader.number} is not in reach.")
+    page.wait_text("one more failure stops all writes")
+    took = page.eval("window.noted") / 1000 - elected
+    picture("console-alarm.png")
+    leader.start()
+    page.wait_text("3 of 3 in reach")
+    page.wait("!document.body.innerText.includes('is not in reach')")
+    no_errors()
+    return took
+
+
+@case
+def a_change_of_leader():
+    """The page shows a new leader within a second of its election; a busy machine gets several attempts."""
+    times = []
+    while not times or min(times) > 1 and len(times) < ROUNDS:
+        times.append(kill_leader(World.ensemble()))
+    expect(min(times) <= 1, f"shown after {times} s")
+    return f"shown {times[-1]:.2f} s after the first answer of a new leader"
+
+
+@case
+def a_server_that_goes():
+    """The page says that its server is gone, and goes on when it is back."""
+    ensemble = World.ensemble()
+    member = ensemble.followers()[0]
+    page = open_page(member)
+    member.kill()
+    page.wait_text("This server does not answer")
+    member.start()
+    page.wait("document.querySelector('#link').dataset.kind == 'live'")
+    page.wait_text(f"Live from server {member.number}")
+    page.errors.clear()  # refused connections were to be expected
+
+
+@case
+def the_tree():
+    """Data as text, JSON and hex; what is hidden; what is not there."""
+    server = World.ensemble().members[0]
+    with zk.Connection(server.address) as client:
+        create(client, "/app")
+        create(client, "/app/config", b'{"limit": 10, "hosts": ["a.example", "b.example"]}')
+        create(client, "/app/secret", b"treasure", acl=OTHERS_ONLY)
+        create(client, "/app/a b?#%", "Grüße".encode())
+        page = open_page(server, "#/tree/app")
+        page.wait_text("config")
+        page.eval("document.querySelector('[data-key=\"name config\"]').click()")
+        page.wait("document.querySelector('pre')?.innerText.includes('\\n  \"limit\": 10,')")
+        page.wait_text("world:anyone")
+        picture("console-tree.png")
+        page.eval("document.querySelector('[data-key=\"form Hex\"]').focus()")
+        page.press("Enter")
+        page.wait_text("000000  7b 22 6c 69 6d 69 74")
+        expect(page.eval("document.activeElement.dataset.key") == "form Hex", "the focus stays on the button")
+        page.eval("location.hash = '#/tree/app/secret'")
+        page.wait_text("Not readable")
+        expect("treasure" not in page.text(), "hidden data")
+        page.eval("location.hash = '#/tree/app'")
+        page.wait_text("a b?#%")
+        page.eval("document.querySelector('[data-key=\"name a b?#%\"]').click()")
+        page.wait_text("Grüße")
+        create(client, "/app/a b?#%/new")
+        page.wait_text("new")  # by itself
+        page.errors.clear()
+        page.eval("location.hash = '#/tree/none'")
+        page.wait_text("There is no node /none.")
+        expect(all("404" in error for error in page.errors), str(page.errors))
+
+
+@case
+def many_children():
+    """200,000 children of one node: pages, a name in the middle, and what the server does meanwhile."""
+    server = World.ensemble().members[0]
+    with zk.Connection(server.address) as client:
+        create(client, "/many")
+        for first in range(0, MANY, 1000):
+            part = [zk.create(f"/many/n{number:06d}") for number in range(first, first + 1000)]
+            expect(client.call(zk.multi(part))[0] == 0, f"children from {first}")
+        page = open_page(server, "#/tree/many")
+        page.wait_text("1 to 200 of 200,000")
+        began = time.monotonic()
+        page.eval("document.querySelector('[data-key=\"turn next\"]').click()")
+        page.wait_text("n000200")
+        page.wait_text("201 to 400 of 200,000")
+        took = time.monotonic() - began
+        page.eval("document.querySelector('[data-key=\"jump\"]').focus()")
+        page.type("n1234")
+        page.press("Enter")
+        page.wait_text("n123400")
+        expect(page.eval("document.querySelectorAll('.names li').length") == 200, "one page of names")
+        times = []
+        for _ in range(5):
+            began = time.monotonic()
+            status, _, body = get(server, "/console/node?" + urllib.parse.urlencode({"path": "/many", "after": "n150000", "count": 500}))
+            times.append(time.monotonic() - began)
+            expect(status == 200 and json.loads(body)["children"]["names"][0][0] == "n150001", "the page")
+        no_errors()
+    return f"next page in {took * 1000:.0f} ms; the server answers in {min(times) * 1000:.0f} ms"
+
+
+@case
+def keyboard_only():
+    """From the first Tab to the data of a node, without a mouse; the focus is always visible."""
+    server = World.ensemble().members[0]
+    with zk.Connection(server.address) as client:
+        for path in ("/keys", "/keys/one", "/keys/two"):
+            create(client, path, path.encode())
+    page = open_page(server)
+
+    def focused():
+        return page.eval("document.activeElement.innerText || document.activeElement.value || ''").strip()
+
+    def tab_to(text):
+        for _ in range(40):
+            page.press("Tab")
+            outline = page.eval("getComputedStyle(document.activeElement).outlineStyle")
+            expect(outline != "none" or page.eval("document.activeElement === document.body"), f"no visible focus on {focused()}")
+            if focused().startswith(text):
+                return
+        raise AssertionError(f"Tab never reached {text}")
+    page.press("Tab")
+    expect(focused() == "Skip to the content", focused())
+    tab_to("Tree")
+    page.press("Enter")
+    page.wait_text("Who may do what")
+    tab_to("Refresh")
+    tab_to("keys")
+    page.press("Enter")
+    page.wait_text("/keys")
+    page.wait("!!document.querySelector('[data-key=\"name two\"]')")
+    tab_to("one")
+    page.press("ArrowDown")
+    expect(focused().startswith("two"), focused())
+    page.press("Enter")
+    page.wait("document.querySelector('pre')?.innerText == '/keys/two'")
+    no_errors()
+
+
+CONTRAST = """(() => {
+  const rgb = (text) => { const c = text.match(/[\\d.]+/g).map(Number); return {c: c.slice(0, 3), a: c.length > 3 ? c[3] : 1}; };
+  const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const ground = (e) => { for (; e; e = e.parentElement) { const g = rgb(getComputedStyle(e).backgroundColor); if (g.a > .9) return g.c; } return [255, 255, 255]; };
+  const bad = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const e = node.parentElement;
+    if (!node.data.trim() || e.closest('noscript, .unseen, .skip, button:disabled')) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(rgb(e.closest('svg') ? style.fill : style.color).c), light(ground(e))].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${node.data.trim()}`);
+  }
+  return bad;
+})()"""
+
+
+@case
+def themes_and_widths():
+    """Light and dark, desk and phone: contrast of 4.5 for every text, nothing wider than the page."""
+    ensemble = World.ensemble()
+    server = ensemble.followers()[0]
+    for view, text in (("", "For clients"), ("#/tree/app", "Who may do what")):
+        page = open_page(server, view)
+        page.wait_text(text)
+        for dark in (False, True):
+            for size in ({}, PHONE):
+                page.look(dark=dark, **size)
+                bad = page.eval(CONTRAST)
+                expect(not bad, f"too little contrast, view '{view}', dark {dark}: {bad}")
+                wide = page.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+                expect(wide <= 0, f"view '{view}' is {wide} pixels wider than its window of {size}")
+                picture(f"console-{view.strip('#/').replace('/', '-') or 'overview'}-{'dark' if dark else 'light'}"
+                        f"{'-phone' if size else ''}.png")
+    no_errors()
+
+
+def main():
+    global PICTURES
+    words = sys.argv[1:]
+    if words[:1] == ["--pictures"]:
+        PICTURES = words[1]
+        words = words[2:]
+    missing = why_missing() or browser.why_missing()
+    if missing:
+        return cases.skip_all(missing)
+    with World.stack, browser.Browser() as World.page:
+        return cases.run(CASES, words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
