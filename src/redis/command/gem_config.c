@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { NAME_MAX_BYTES = 64, KEYS_MAX = 128, MERGES_MAX = 64 };
+enum { NAME_MAX_BYTES = 64, KEYS_MAX = 128, MERGES_MAX = 64, BRACKETS_MAX = 2048 };
 
 /* A pass through the file. */
 struct gem_reader {
@@ -346,6 +346,16 @@ static bool gem_document(struct gem_reader *r, const char *environment)
            (r->layout_set || gem_add(r, root, "gem-layout", NULL));
 }
 
+/* Opening brackets. libyaml looks at all open ones for each token, so nested ones cost their square. */
+static size_t gem_brackets(const char *text, size_t len)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++) {
+        count += text[i] == '[' || text[i] == '{';
+    }
+    return count;
+}
+
 bool gem_config_read(const void *text, size_t len, const char *environment,
                      bool (*known)(const char *name, bool *ret_flag), struct gem_config *ret,
                      char why[GEM_CONFIG_WHY])
@@ -356,6 +366,10 @@ bool gem_config_read(const void *text, size_t len, const char *environment,
     *ret = (struct gem_config){.count = 0};
     if (len > GEM_CONFIG_SIZE_MAX) {
         snprintf(why, GEM_CONFIG_WHY, "it is larger than %d bytes", GEM_CONFIG_SIZE_MAX);
+        return false;
+    }
+    if (gem_brackets(text, len) > BRACKETS_MAX) {
+        snprintf(why, GEM_CONFIG_WHY, "it has more than %d brackets", BRACKETS_MAX);
         return false;
     }
     if (!yaml_parser_initialize(&parser)) {

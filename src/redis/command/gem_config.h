@@ -2,7 +2,8 @@
  * Reads a configuration file of the Ruby gem redis_failover, in YAML, as options of `conclave redis-failover`. Pure.
  *
  * Keys with and without the colon of Ruby's symbols; `-` and `_` are the same. Aliases and merges (`<<`) are followed, not
- * copied. Bounds: GEM_CONFIG_SIZE_MAX bytes, GEM_CONFIG_DEPTH_MAX levels, GEM_CONFIG_OPTIONS options.
+ * copied. Bounds: GEM_CONFIG_SIZE_MAX bytes, GEM_CONFIG_DEPTH_MAX levels, GEM_CONFIG_OPTIONS options, and a
+ * number of brackets.
  */
 #ifndef REDIS_COMMAND_GEM_CONFIG_H
 #define REDIS_COMMAND_GEM_CONFIG_H

@@ -112,6 +112,7 @@ static void size_depth_and_aliases_are_bounded(void **state)
     assert_string_equal(why, "it is larger than 65536 bytes");
     memset(text, '[', GEM_CONFIG_SIZE_MAX);
     assert_false(gem_config_read(text, GEM_CONFIG_SIZE_MAX, NULL, known, &config, why));
+    assert_string_equal(why, "it has more than 2048 brackets");
     assert_string_equal(read_as(NULL, "&a\n<<: *a\n"), "line 1: too many merges");
     /* each map merges the one before twice */
     size_t len = (size_t)snprintf(text, GEM_CONFIG_SIZE_MAX, "a0: &a0 {managers: 1}\n");
