@@ -109,19 +109,27 @@ struct conclave_redis_view *redis_view_none(void)
     return redis_view_copy(&none);
 }
 
-/* jansson reports some failed allocations as errors of the text: so a wrong text is read once more. */
+/* When memory is out, jansson reports some failed allocations as errors of the text, and by others it loses a byte of a
+ * string without an error. So a text is read twice, and both have to agree. */
 int redis_json_read(const void *data, size_t len, size_t flags, struct json_t **ret)
 {
     json_error_t why = {.line = 0}; /* its code is not set in all cases */
     *ret = NULL;
-    for (int i = 0; i < 2 && *ret == NULL && len > 0; i++) {
-        *ret = json_loadb(data, len, flags, &why);
+    if (len == 0) {
+        return CONCLAVE_ECORRUPT;
     }
-    if (*ret != NULL || len == 0) {
-        return *ret != NULL ? 0 : CONCLAVE_ECORRUPT;
+    json_t *first = json_loadb(data, len, flags, NULL);
+    json_t *second = json_loadb(data, len, flags, &why);
+    if (first != NULL && second != NULL && json_equal(first, second)) {
+        json_decref(second);
+        *ret = first;
+        return 0;
     }
     enum json_error_code code = json_error_code(&why); /* a wrong text has one of its own */
-    bool starved = code == json_error_out_of_memory || code == json_error_unknown;
+    bool starved = first != NULL || second != NULL || code == json_error_out_of_memory ||
+                   code == json_error_unknown;
+    json_decref(first);
+    json_decref(second);
     return starved ? CONCLAVE_ENOMEM : CONCLAVE_ECORRUPT;
 }
 
