@@ -241,10 +241,28 @@ int64_t candidate_session(struct candidate *c)
     return session.id;
 }
 
+bool candidate_suspended(struct candidate *c)
+{
+    client_lock(c->client);
+    bool connected = client_is_connected(c->client);
+    client_unlock(c->client);
+    return !connected;
+}
+
+void requests_settled(struct fake_zk *zk, int endpoint)
+{
+    for (int quiet = 0, last = -1; quiet < 100;) {
+        int now = (int)fake_zk_count(zk, endpoint, FAKE_ANY_OP);
+        quiet = now == last ? quiet + 1 : 0;
+        last = now;
+        sleep_ms(1);
+    }
+}
+
 void candidate_settled(struct candidate *c)
 {
     EVENTUALLY(candidate_has_node(c));
-    for (int quiet = 0, last = -1; quiet < 15;) {
+    for (int quiet = 0, last = -1; quiet < 30;) {
         int now = (int)fake_zk_count(c->zk, c->endpoint, WIRE_GET_DATA);
         quiet = now == last ? quiet + 1 : 0;
         last = now;
@@ -328,7 +346,7 @@ int server_setup(void **state)
 int server_setup_expiry(void **state)
 {
     int error = server_setup(state);
-    usual_session_ms = SESSION_MS;
+    usual_session_ms = EXPIRY_SESSION_MS;
     return error;
 }
 

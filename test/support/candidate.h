@@ -26,10 +26,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SESSION_MS = 600, LONG_SESSION_MS = 30000, PATIENCE_MS = 30000, TERMS_MAX = 512 };
+enum {
+    SESSION_MS = 600, /* of clients that survive the end of their session at any time */
+    EXPIRY_SESSION_MS = 2000,
+    LONG_SESSION_MS = 30000,
+    PATIENCE_MS = 30000,
+    TERMS_MAX = 512,
+};
 
-/* The session timeout of clients that are not given another one: SESSION_MS in an EXPIRY_TEST, else
- * LONG_SESSION_MS. */
+/* The session timeout of clients that are not given another one: EXPIRY_SESSION_MS in an EXPIRY_TEST,
+ * else LONG_SESSION_MS. */
 extern int64_t usual_session_ms;
 
 #define ELECTION_PATH "/app/election"
@@ -160,6 +166,12 @@ void candidate_node(struct candidate *c, char *buf, size_t len);
 bool candidate_has_node(struct candidate *c);
 
 int64_t candidate_session(struct candidate *c);
+
+/* It has noticed that its link is lost. */
+bool candidate_suspended(struct candidate *c);
+
+/* Waits until no request has come to the endpoint for a while. */
+void requests_settled(struct fake_zk *zk, int endpoint);
 
 /* Waits until it leads or waits for another candidate: its node exists and no request is pending. */
 void candidate_settled(struct candidate *c);

@@ -75,6 +75,7 @@ void fake_zk_cut(struct fake_zk *zk, int endpoint);
  * are answered. */
 void fake_zk_hold(struct fake_zk *zk, int endpoint, int32_t op);
 void fake_zk_release(struct fake_zk *zk, int endpoint);
+bool fake_zk_holds(struct fake_zk *zk, int endpoint); /* a request has come and is held */
 /* The endpoint shows the present tree until a client syncs there or it is thawed. */
 void fake_zk_freeze(struct fake_zk *zk, int endpoint);
 void fake_zk_freeze_locked(struct fake_zk *zk, int endpoint);

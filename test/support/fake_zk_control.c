@@ -111,6 +111,18 @@ void fake_zk_release(struct fake_zk *zk, int endpoint)
     leave(zk);
 }
 
+bool fake_zk_holds(struct fake_zk *zk, int endpoint)
+{
+    bool holds = false;
+    enter(zk);
+    LIST_FOREACH (it, &zk->conns) {
+        const struct conn *c = CONTAINER_OF(it, struct conn, link);
+        holds = holds || (c->endpoint == endpoint && c->stalled);
+    }
+    leave(zk);
+    return holds;
+}
+
 void fake_zk_freeze_locked(struct fake_zk *zk, int endpoint)
 {
     fake_server_thaw(&zk->endpoints[endpoint]);

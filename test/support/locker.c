@@ -204,7 +204,7 @@ void locker_settled(struct locker *l)
 {
     char node[256];
     EVENTUALLY(locker_node(l, node, sizeof node));
-    for (int quiet = 0, last = -1; quiet < 15;) {
+    for (int quiet = 0, last = -1; quiet < 30;) {
         int now = (int)fake_zk_count(l->zk, l->endpoint, FAKE_ANY_OP);
         quiet = now == last ? quiet + 1 : 0;
         last = now;

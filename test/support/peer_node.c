@@ -72,7 +72,7 @@ void node_init(struct replica *n, uint64_t id)
     n->id = id;
     n->reservation = -1;
     n->address = (struct net_address){.host = "127.0.0.1"};
-    n->options = (struct peer_options){.identity = {.id = id}, .silence_ms = 400};
+    n->options = (struct peer_options){.identity = {.id = id}, .silence_ms = 60000};
 }
 
 /* Takes a port that no other process gets while this node is stopped: a socket that is bound, and does not listen, lets

@@ -44,6 +44,8 @@ void nodes_introduce(struct replica *const nodes[], size_t n);
 
 /* Runs all loops until done returns true (NULL: never) or the time is over; each turn
  * of a loop ends with peers_turn. Returns the result of done. */
+/* Returns early when done says so. LIMIT_MS: for what must come, on a busy machine too. */
+enum { LIMIT_MS = 30000 };
 bool nodes_run(struct replica *const nodes[], size_t n, int ms, bool (*done)(void *ctx), void *ctx);
 
 /* Whether each is linked with each other one. */

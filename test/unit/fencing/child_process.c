@@ -38,7 +38,7 @@ static int run_shell(const char *script, int64_t timeout_ms, int stop_fd, int *r
 
 static bool gone(pid_t pid)
 {
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 30000; i++) {
         if (kill(pid, 0) != 0 && errno == ESRCH) {
             return true;
         }

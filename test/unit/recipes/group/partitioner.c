@@ -346,7 +346,7 @@ static void silence_takes_the_items_away(void **state)
     struct taker a;
     struct taker b;
     taker_join(&a, zk, 0, "a");
-    taker_join(&b, zk, 1, "b");
+    taker_join_for_long(&b, zk, 1, "b");
     EVENTUALLY(has(&a, "ac") && has(&b, "bd"));
     fake_zk_link(zk, 0, FAKE_SILENT);
     EVENTUALLY(has(&b, "abcd"));

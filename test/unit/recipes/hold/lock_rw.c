@@ -112,7 +112,7 @@ static void E70_downgrade_keeps_the_writers_out(void **state)
     ask(&next, zk, 1, "next", WRITER);
     ask(&reader, zk, 2, "reader", READER);
     assert_int_equal(conclave_lock_downgrade(w.lock, PATIENCE_MS), 0);
-    sleep_ms(SESSION_MS); /* heartbeats go to the new node */
+    sleep_ms(EXPIRY_SESSION_MS); /* heartbeats go to the new node */
     downgraded(zk, &w, &next, &reader, token);
 }
 
@@ -208,7 +208,7 @@ static void E71_a_sole_reader_becomes_a_writer(void **state)
     EVENTUALLY(fake_zk_child_count(zk, LOCK_PATH) == 1);
     locker_open_kind(&w, zk, 1, "w", READER);
     assert_int_equal(conclave_lock_try(w.lock, NULL), CONCLAVE_EBUSY);
-    sleep_ms(SESSION_MS);
+    sleep_ms(EXPIRY_SESSION_MS);
     assert_true(HELD(&r));
     assert_int_equal(conclave_lock_downgrade(r.lock, PATIENCE_MS), 0);
     assert_int_equal(conclave_lock_try(w.lock, NULL), 0);

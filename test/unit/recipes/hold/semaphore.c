@@ -65,16 +65,6 @@ static void user_ask(struct user *u)
                      0);
 }
 
-static void quiet(struct fake_zk *zk)
-{
-    for (int calm = 0, last = -1; calm < 100;) {
-        int now = (int)fake_zk_count(zk, FAKE_ANY_ENDPOINT, FAKE_ANY_OP);
-        calm = now == last ? calm + 1 : 0;
-        last = now;
-        sleep_ms(1);
-    }
-}
-
 static void *hold_one(void *arg)
 {
     struct user *u = arg;
@@ -96,12 +86,12 @@ static void E66_the_holder_in_the_middle_dies_and_one_is_let_in(void **state)
         user_ask(&waiters[i]);
         EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == (size_t)i + 4);
     }
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     assert_int_equal(waiters[0].answer, UNTOLD);
     assert_int_equal(conclave_semaphore_acquire(u[3].semaphore, 0, NULL), CONCLAVE_EBUSY);
     fake_zk_expire(zk, locker_session(&u[1].base));
     EVENTUALLY(waiters[0].answer == 0);
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     assert_int_equal(waiters[1].answer, UNTOLD);
     assert_int_equal(waiters[2].answer, UNTOLD);
     EVENTUALLY(u[1].lost == 1);
@@ -223,14 +213,14 @@ static void E66_a_number_made_smaller_counts_for_later_contenders(void **state)
     for (int i = 0; i < 2; i++) {
         user_ask(&w[i]);
         EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == (size_t)i + 4);
-        quiet(zk);
+        requests_settled(zk, FAKE_ANY_ENDPOINT);
     }
     assert_int_equal(conclave_semaphore_release(h[0].semaphore, PATIENCE_MS), 0);
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     assert_int_equal(w[0].answer, UNTOLD); /* two still hold it */
     assert_int_equal(conclave_semaphore_release(h[1].semaphore, PATIENCE_MS), 0);
     EVENTUALLY(w[0].answer == 0);
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     assert_int_equal(w[1].answer, UNTOLD);
     assert_int_equal(conclave_semaphore_release(w[0].semaphore, PATIENCE_MS), 0);
     EVENTUALLY(w[1].answer == 0);
@@ -261,11 +251,11 @@ static size_t hand_over_cost(struct fake_zk *zk, int waiters)
         user_ask(&w[i]);
         EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == (size_t)i + 3);
     }
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     fake_zk_count_reset(zk);
     assert_int_equal(conclave_semaphore_release(a.semaphore, PATIENCE_MS), 0);
     EVENTUALLY(w[0].answer == 0);
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     size_t cost = fake_zk_count(zk, FAKE_ANY_ENDPOINT, FAKE_ANY_OP);
     for (int i = waiters - 1; i >= 0; i--) {
         user_finish(&w[i]);
@@ -362,13 +352,13 @@ static void the_mark_is_lost(struct fake_zk *zk, enum fake_action action)
     user_share(&w[0], &a, 2);
     user_ask(&w[0]);
     EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == 3);
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     locker_connect_to(&w[1].base, zk, 2, "w", NULL, LONG_SESSION_MS);
     assert_int_equal(conclave_client_wait_connected(w[1].base.client, PATIENCE_MS), 0);
     user_create(&w[1], 2);
     user_ask(&w[1]);
     EVENTUALLY(fake_zk_child_count(zk, SEMAPHORE_PATH) == 4);
-    quiet(zk);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     hook(zk, 1, WIRE_SET_DATA, NULL, 1, action);
     assert_int_equal(conclave_semaphore_release(h.semaphore, PATIENCE_MS), 0);
     EVENTUALLY(w[0].answer == 0);

@@ -18,7 +18,7 @@ static void E39_a_claim_is_not_taken_for_held_when_its_lease_has_ended(void **st
     queue_user_begin(&u, zk);
     put_text(&u, 500, "a");
     struct conclave_item *item = take_one(&u);
-    STAYS(conclave_item_is_held(item), 2 * SESSION_MS); /* proved again and again */
+    STAYS(conclave_item_is_held(item), 2 * EXPIRY_SESSION_MS); /* proved again and again */
     fake_zk_hold(zk, 0, WIRE_MULTI); /* pings are answered: the link is up, the quorum is away */
     EVENTUALLY(!conclave_item_is_held(item));
     EVENTUALLY(queue_user_get(&u, &u.lost) == 1);

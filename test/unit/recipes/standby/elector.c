@@ -443,7 +443,7 @@ static void in_a_line_one_departure_wakes_one(void **state)
         EVENTUALLY(STATE_IS(&m[i], STANDBY) || ACTIVE(&m[i]));
     }
     EVENTUALLY(ACTIVATED(&m[0]));
-    sleep_ms(100);
+    requests_settled(zk, FAKE_ANY_ENDPOINT);
     fake_zk_count_reset(zk);
     standby_stop(&m[0]);
     EVENTUALLY(ACTIVATED(&m[1]));
@@ -547,8 +547,7 @@ static void who_leaves_while_it_marks_need_not_be_fenced(void **state)
         } else {
             fake_zk_hold(zk, 0, WIRE_MULTI);
             standby_start(&a);
-            EVENTUALLY(fake_zk_exists(zk, LOCK_NODE));
-            sleep_ms(50);
+            EVENTUALLY(fake_zk_holds(zk, 0));
         }
         conclave_elector_close(a.elector);
         fake_zk_release(zk, 0);

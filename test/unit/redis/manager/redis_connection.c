@@ -488,7 +488,7 @@ static void test_real_server(void **state)
     world_link(w, w->port);
     pid_t pid = server_start(w->port);
     for (int i = 1; w->answers.count == 0 || w->answers.list[0].outcome != REDIS_PROBE_OK; i++) {
-        assert_true(i < 500);
+        assert_true(i < 3000);
         w->answers.count = 0;
         send_ping(w, TIMEOUT_MS);
         run_until_answered(w, 1);
@@ -504,7 +504,7 @@ static void test_real_server(void **state)
     int64_t began = redis_link_now_ms();
     kill(pid, SIGKILL);
     run_until_cut(w, 1);
-    assert_true(redis_link_now_ms() - began < 1000);
+    assert_true(redis_link_now_ms() - began < TIMEOUT_MS);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     send_ping(w, TIMEOUT_MS);
     run_until_answered(w, 4);
