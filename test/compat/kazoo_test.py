@@ -27,7 +27,7 @@ except ImportError:
     sys.exit(77)
 
 logging.disable(logging.CRITICAL)
-PATIENCE_S = 15
+PATIENCE_S = 60
 TICK_MS = 500
 
 
@@ -321,17 +321,17 @@ def other_recipes(server):
         party.leave()
         seen.append(len(other.Party("/party")))
         semaphore, second = client.Semaphore("/sem", max_leases=1), other.Semaphore("/sem", max_leases=1)
-        seen += [semaphore.acquire(timeout=5), second.acquire(blocking=False)]
+        seen += [semaphore.acquire(timeout=PATIENCE_S), second.acquire(blocking=False)]
         semaphore.release()
-        seen.append(second.acquire(timeout=5))
+        seen.append(second.acquire(timeout=PATIENCE_S))
         second.release()
         barrier = client.Barrier("/barrier")
         barrier.create()
-        seen += [other.Barrier("/barrier").wait(0.1), barrier.remove(), other.Barrier("/barrier").wait(5)]
+        seen += [other.Barrier("/barrier").wait(0.1), barrier.remove(), other.Barrier("/barrier").wait(PATIENCE_S)]
         reader, writer = client.ReadLock("/rw"), other.WriteLock("/rw")
-        seen += [reader.acquire(timeout=5), writer.acquire(blocking=False)]
+        seen += [reader.acquire(timeout=PATIENCE_S), writer.acquire(blocking=False)]
         reader.release()
-        seen.append(writer.acquire(timeout=5))
+        seen.append(writer.acquire(timeout=PATIENCE_S))
         writer.release()
         return seen
 

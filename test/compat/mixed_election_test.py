@@ -39,7 +39,7 @@ SECONDS_MAX = 100  # ... until each had TURNS_MIN turns: a contender that is kil
 TURNS_MIN = 3
 REST_S = 0.5  # of our racers
 RESTARTS_S = (3, 8)  # between two of a member's restarts, with --on ensemble
-PATIENCE_S = 20
+PATIENCE_S = 60
 JAVA = "/usr/share/java"
 JARS = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api",
         "slf4j-nop", "metrics-core", "snappy-java", "netty-*")

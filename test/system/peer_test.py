@@ -22,6 +22,7 @@ from server import free_port  # noqa: E402
 BUILD = os.environ.get("CONCLAVE_BUILD", "build")
 PROGRAM = os.path.join(BUILD, "test", "system", "peer_actor")
 SANITIZED = "san" in os.path.basename(os.path.abspath(BUILD))
+WAIT_S = 60
 PATIENT_MS = 20000  # where the load is the point, and not how soon silence is noticed
 CASES = []
 
@@ -129,48 +130,48 @@ def linked(group, *numbers):
 def killed_and_back():
     """kill -9: known at once, linked again at once."""
     downs, ups = [], []
-    with Group(3) as group:
+    with Group(3, silence_ms=PATIENT_MS) as group:
         linked(group, 1, 2, 3)
         for _ in range(10):
             before = time.monotonic()
             group.actors[3].kill()
-            downs.append(max(group.actors[n].wait("down 3", 5) for n in (1, 2)) - before)
+            downs.append(max(group.actors[n].wait("down 3", WAIT_S) for n in (1, 2)) - before)
             time.sleep(0.3)
             before = time.monotonic()
             group.start(3)
-            ups.append(max(group.actors[n].wait("up 3", 5) for n in (1, 2)) - before)
+            ups.append(max(group.actors[n].wait("up 3", WAIT_S) for n in (1, 2)) - before)
         group.actors[1].never("down 2", 0.1)
     print(f"  killed: known after {1000 * max(downs):.0f} ms at most, linked again after {1000 * max(ups):.0f} ms at most")
-    expect(max(downs) < 0.4, f"known after {downs}")  # less than what silence takes
-    expect(max(ups) < 2, f"linked again after {ups}")
+    expect(max(downs) < PATIENT_MS / 4000, f"known after {downs}")  # less than what silence takes
+    expect(max(ups) < 10, f"linked again after {ups}")
 
 
 @case
 def stopped_and_continued():
     """SIGSTOP: the kernel still answers, so that only silence tells."""
-    with Group(2) as group:
+    with Group(2, silence_ms=2000) as group:
         linked(group, 1, 2)
         took = []
         for _ in range(3):
             before = time.monotonic()
             group.actors[2].signal(signal.SIGSTOP)
-            took.append(group.actors[1].wait("down 2", 5) - before)
+            took.append(group.actors[1].wait("down 2", WAIT_S) - before)
             time.sleep(0.5)
             group.actors[2].signal(signal.SIGCONT)
-            group.actors[1].wait("up 2", 5)
-            group.actors[2].wait("up 1", 5)
+            group.actors[1].wait("up 2", WAIT_S)
+            group.actors[2].wait("up 1", WAIT_S)
         print(f"  stopped: known after {1000 * min(took):.0f} to {1000 * max(took):.0f} ms")
-        expect(0.4 < min(took) and max(took) < 2, f"known after {took}")
+        expect(1 < min(took) and max(took) < 10, f"known after {took}")
 
 
 @case
 def short_stop_is_forgiven():
-    with Group(2) as group:
+    with Group(2, silence_ms=3000) as group:
         linked(group, 1, 2)
         group.actors[2].signal(signal.SIGSTOP)
-        time.sleep(0.3)
+        time.sleep(1.1)
         group.actors[2].signal(signal.SIGCONT)
-        group.actors[1].never("down 2", 1.5)
+        group.actors[1].never("down 2", 3)
 
 
 @case

@@ -50,11 +50,11 @@ static bool gone(pid_t pid)
 static void how_it_ended_is_told(void **state)
 {
     int code = -1;
-    assert_int_equal(run_shell("exit 0", 5000, -1, &code), 0);
+    assert_int_equal(run_shell("exit 0", 30000, -1, &code), 0);
     assert_int_equal(code, 0);
     assert_int_equal(run_shell("exit 7", -1, -1, &code), 0);
     assert_int_equal(code, 7);
-    assert_int_equal(run_shell("kill -9 $$", 5000, -1, &code), 0);
+    assert_int_equal(run_shell("kill -9 $$", 30000, -1, &code), 0);
     assert_int_equal(code, 137);
 }
 
@@ -65,7 +65,7 @@ static void an_end_that_is_not_told_is_no_success(void **state)
     void (*before)(int) = signal(SIGCHLD, SIG_IGN);
     /* Before and after the program is waited for. */
     for (int i = 0; i < 50; i++) {
-        int error = run_shell(i % 2 == 0 ? "exit 1" : "sleep 0.01", 5000, -1, &code);
+        int error = run_shell(i % 2 == 0 ? "exit 1" : "sleep 0.01", 30000, -1, &code);
         assert_int_equal(error, CONCLAVE_EIO);
         assert_int_equal(code, ECHILD);
     }
@@ -81,20 +81,20 @@ static void it_reads_and_writes_what_it_is_given(void **state)
                                 .input = slice_str("some input"),
                                 .output = small,
                                 .output_size = sizeof small,
-                                .timeout_ms = 5000,
+                                .timeout_ms = 30000,
                                 .stop_fd = -1};
     assert_int_equal(process_run(&spec, &code), 0);
     assert_string_equal(small, "some"); /* cut */
     setenv("FIRST", "hidden", 1);
     setenv("THIRD", "three", 1);
-    assert_int_equal(run_shell("echo $FIRST-$SECOND-$THIRD; cat", 5000, -1, &code), 0);
+    assert_int_equal(run_shell("echo $FIRST-$SECOND-$THIRD; cat", 30000, -1, &code), 0);
     assert_string_equal(output, "one--three\n"); /* and no input: cat ends at once */
 }
 
 static void what_cannot_be_executed_is_an_error(void **state)
 {
     const char *const argv[] = {"/nonexistent/program", NULL};
-    struct process_spec spec = {.argv = argv, .timeout_ms = 5000, .stop_fd = -1};
+    struct process_spec spec = {.argv = argv, .timeout_ms = 30000, .stop_fd = -1};
     int code = 0;
     assert_int_equal(process_run(&spec, &code), CONCLAVE_EIO);
     assert_int_equal(code, ENOENT);
@@ -126,7 +126,7 @@ static void what_it_leaves_behind_is_killed(void **state)
     int code;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1),
                      0); /* orphans are ours: none stays a zombie */
-    assert_int_equal(run_shell("sleep 100 & echo $!", 5000, -1, &code), 0);
+    assert_int_equal(run_shell("sleep 100 & echo $!", 30000, -1, &code), 0);
     assert_int_equal(code, 0);
     pid_t orphan = (pid_t)strtol(output, NULL, 10);
     assert_true(orphan > 1);
@@ -150,7 +150,7 @@ static void the_wait_can_be_broken_off(void **state)
     int64_t before = clock_monotonic_ms(clock_system());
     assert_int_equal(pthread_create(&thread, NULL, stop_later, &fd), 0);
     assert_int_equal(run_shell("sleep 100", -1, fd, &code), CONCLAVE_ECANCELED);
-    assert_true(clock_monotonic_ms(clock_system()) - before < 10000);
+    assert_true(clock_monotonic_ms(clock_system()) - before < 60000);
     pthread_join(thread, NULL);
     /* it was said before: nothing runs for long */
     assert_int_equal(run_shell("sleep 100", -1, fd, &code), CONCLAVE_ECANCELED);

@@ -68,9 +68,9 @@ static const char *content(const char *name)
 static void the_first_that_confirms_suffices(void **state)
 {
     const struct fence_method methods[] = {
-        {.kind = FENCE_EXEC, .text = "exit 3", .timeout_ms = 5000},
-        {.kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000},
-        {.kind = FENCE_EXEC, .text = "touch \"$FOLDER/third\"", .timeout_ms = 5000},
+        {.kind = FENCE_EXEC, .text = "exit 3", .timeout_ms = 30000},
+        {.kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 30000},
+        {.kind = FENCE_EXEC, .text = "touch \"$FOLDER/third\"", .timeout_ms = 30000},
     };
     char path[128];
     assert_int_equal(run(methods, 3), 0);
@@ -88,11 +88,11 @@ static void one_that_hangs_is_killed_and_has_not_confirmed(void **state)
 {
     const struct fence_method methods[] = {
         {.kind = FENCE_EXEC, .text = "trap '' TERM; sleep 100; exit 0", .timeout_ms = 200},
-        {.kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000},
+        {.kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 30000},
     };
     int64_t before = clock_monotonic_ms(clock_system());
     assert_int_equal(run(methods, 2), 0);
-    assert_true(clock_monotonic_ms(clock_system()) - before < 10000);
+    assert_true(clock_monotonic_ms(clock_system()) - before < 60000);
     assert_int_equal(told_error[0], CONCLAVE_ETIMEDOUT);
     assert_string_equal(told_text[0], "no end within 200ms");
     assert_int_equal(run(methods, 1), CONCLAVE_EBUSY);
@@ -103,7 +103,7 @@ static void the_environment_says_who_is_to_be_fenced(void **state)
     const struct fence_method method = {.kind = FENCE_EXEC,
                                         .text = "env | grep -E '^CONCLAVE_(TARGET|OLD|NEW)_' | "
                                                 "sort >\"$FOLDER/environment\"",
-                                        .timeout_ms = 5000};
+                                        .timeout_ms = 30000};
     assert_int_equal(run(&method, 1), 0);
     assert_string_equal(content("environment"), "CONCLAVE_NEW_TOKEN=77\n"
                                                 "CONCLAVE_OLD_TOKEN=41\n"
@@ -125,7 +125,7 @@ static void it_can_be_broken_off(void **state)
 {
     const struct fence_method methods[] = {
         {.kind = FENCE_EXEC, .text = "sleep 100", .timeout_ms = 60000},
-        {.kind = FENCE_EXEC, .text = "touch \"$FOLDER/after\"", .timeout_ms = 5000},
+        {.kind = FENCE_EXEC, .text = "touch \"$FOLDER/after\"", .timeout_ms = 30000},
     };
     int fd = eventfd(1, EFD_CLOEXEC);
     char path[128];
@@ -170,7 +170,7 @@ static void ssh_runs_the_command_on_the_host(void **state)
 
 static void ssh_that_fails_does_not_confirm(void **state)
 {
-    const struct fence_method method = {.kind = FENCE_SSH, .text = "true", .timeout_ms = 5000};
+    const struct fence_method method = {.kind = FENCE_SSH, .text = "true", .timeout_ms = 30000};
     script("ssh", "#!/bin/sh\nexit 255\n");
     assert_int_equal(run(&method, 1), CONCLAVE_EBUSY);
     assert_string_equal(told_text[0], "exit code 255, of ssh itself");
@@ -181,7 +181,7 @@ static void ssh_that_fails_does_not_confirm(void **state)
 static void ssh_takes_no_option_for_a_host(void **state)
 {
     static const char *const hosts[] = {"-oProxyCommand=touch x", "a b", "a;b", "", NULL};
-    const struct fence_method method = {.kind = FENCE_SSH, .text = "true", .timeout_ms = 5000};
+    const struct fence_method method = {.kind = FENCE_SSH, .text = "true", .timeout_ms = 30000};
     script("ssh", "#!/bin/sh\nexit 0\n");
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
         struct fence_target bad = target;
@@ -268,7 +268,7 @@ static void only_hosts_of_the_list_are_fenced(void **state)
     const char *const others[] = {"db2.example.org", "db1", NULL};
     const char *const known[] = {"db2.example.org", "DB1.example.org", NULL};
     struct fence_method method = {
-        .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000, .hosts = others};
+        .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 30000, .hosts = others};
     for (int kind = FENCE_EXEC; kind <= FENCE_HTTP; kind++) {
         method.kind = (enum fence_kind)kind;
         method.text = kind == FENCE_HTTP ? "http://127.0.0.1:1/" : "exit 0";
@@ -276,7 +276,7 @@ static void only_hosts_of_the_list_are_fenced(void **state)
         assert_string_equal(told_text[0], "the host is not one of those that may be fenced");
     }
     method = (struct fence_method){
-        .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000, .hosts = known};
+        .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 30000, .hosts = known};
     assert_int_equal(run(&method, 1), 0);
     struct fence_target unknown = target;
     unknown.host = NULL;

@@ -78,7 +78,7 @@ static void on_change(enum conclave_health health, void *ctx)
 
 static bool becomes(enum conclave_health health)
 {
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 30000; i++) {
         if (atomic_load(&latest) == (int)health) {
             return true;
         }
