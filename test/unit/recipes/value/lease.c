@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { TTL_MS = 500 };
+enum { TTL_MS = 2000 };
 
 struct end {
     atomic_int count;
@@ -189,7 +189,7 @@ static void E36_recipes_on_a_lease_end_with_it(void **state)
     struct fake_zk *zk = *state;
     struct conclave_client_options elsewhere = options_of(zk, 1);
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
-    struct conclave_lease *lease = grant(zk, 0, 3000, NULL);
+    struct conclave_lease *lease = grant(zk, 0, 10000, NULL);
     struct conclave_recipes *recipes;
     struct conclave_lock *lock;
     char id[CONCLAVE_LEASE_ID_MAX];
