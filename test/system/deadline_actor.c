@@ -2,7 +2,7 @@
  * A grant that arrives when the time is up: one holds, another asks with a timeout, the first lets go at about that moment;
  * a lock and a semaphore of one in turn, between two clients on different servers. Whoever is told that it holds has its
  * node; of whoever is told that the time is up no node is left. The moment of letting go follows the outcome, so that
- * both come about as often.
+ * both come about as often; on a slow machine, where it cannot come early enough, the timeout grows.
  *
  *   deadline_actor SERVERS_A SERVERS_B ROUNDS
  *
@@ -17,7 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KINDS = 2, TIMEOUT_MS = 12, WAIT_MS = 20000, STEP_US = 150, JITTER_US = 400 };
+enum {
+    KINDS = 2,
+    TIMEOUT_MS = 12,
+    TIMEOUT_MAX_MS = 1500,
+    WAIT_MS = 60000,
+    STEP_US = 150,
+    STEPS_MAX = 64,
+    JITTER_US = 400,
+};
 
 #define ROOT "/deadline"
 
@@ -31,6 +39,7 @@ struct side {
 struct server_query {
     struct side *side;
     int kind;
+    int64_t timeout_ms;
     int rc;
     bool held;
     char node[256];
@@ -106,7 +115,7 @@ static void *ask_main(void *arg)
     struct server_query *a = arg;
     char name[128];
     int ignored;
-    a->rc = acquire(a->side, a->kind, TIMEOUT_MS);
+    a->rc = acquire(a->side, a->kind, a->timeout_ms);
     a->held = a->kind == 0 ? conclave_lock_is_held(a->side->lock)
                            : conclave_semaphore_is_held(a->side->semaphore);
     if (a->kind == 0) {
@@ -127,7 +136,7 @@ static bool empty_soon(struct side *s, const char *path)
 {
     struct timespec pause = {0, 1000000};
     int children = 1;
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 30000; i++) {
         int rc = look(s, path, &children);
         if (children == 0) {
             return rc == 0 || rc == CONCLAVE_NO_NODE;
@@ -138,9 +147,9 @@ static bool empty_soon(struct side *s, const char *path)
 }
 
 /* One round; whether b was granted. */
-static bool race(struct side *a, struct side *b, int kind, long after_us)
+static bool race(struct side *a, struct side *b, int kind, int64_t timeout_ms, long after_us)
 {
-    struct server_query ask = {.side = b, .kind = kind};
+    struct server_query ask = {.side = b, .kind = kind, .timeout_ms = timeout_ms};
     pthread_t thread;
     must(acquire(a, kind, WAIT_MS), "acquire");
     must(pthread_create(&thread, NULL, ask_main, &ask) == 0 ? 0 : CONCLAVE_ENOMEM, "thread");
@@ -159,12 +168,31 @@ static bool race(struct side *a, struct side *b, int kind, long after_us)
     return granted;
 }
 
+/* When a lets go, and how long b waits. */
+struct aim {
+    long after_us;
+    long steps; /* twice as many when the outcome is the same again */
+    int64_t timeout_ms;
+    bool won;
+};
+
+static void aim_adjust(struct aim *t, bool won)
+{
+    t->steps = won != t->won ? 1 : t->steps < STEPS_MAX ? 2 * t->steps : t->steps;
+    t->won = won;
+    t->after_us += won ? STEP_US * t->steps : -STEP_US * t->steps;
+    if (t->after_us < 0) {
+        t->timeout_ms = t->timeout_ms < TIMEOUT_MAX_MS ? 2 * t->timeout_ms : t->timeout_ms;
+        t->after_us = t->timeout_ms * 1000 / 2;
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct side a;
     struct side b;
     int granted[KINDS] = {0};
-    long after_us[KINDS] = {TIMEOUT_MS * 1000L - 1000, TIMEOUT_MS * 1000L - 1000};
+    struct aim aims[KINDS];
     unsigned seed = 1;
     if (argc != 4) {
         fprintf(stderr, "usage: deadline_actor SERVERS_A SERVERS_B ROUNDS\n");
@@ -173,14 +201,17 @@ int main(int argc, char **argv)
     long rounds = strtol(argv[3], NULL, 10);
     side_open(&a, argv[1], "a");
     side_open(&b, argv[2], "b");
+    for (int kind = 0; kind < KINDS; kind++) {
+        aims[kind] = (struct aim){
+            .after_us = TIMEOUT_MS * 1000L - 1000, .steps = 1, .timeout_ms = TIMEOUT_MS};
+    }
     for (long i = 0; i < rounds; i++) {
         int kind = (int)(i % KINDS);
         long jitter = rand_r(&seed) % JITTER_US - JITTER_US / 2;
-        long at = after_us[kind] + jitter;
-        bool won = race(&a, &b, kind, at > 0 ? at : 0);
+        long at = aims[kind].after_us + jitter;
+        bool won = race(&a, &b, kind, aims[kind].timeout_ms, at > 0 ? at : 0);
         granted[kind] += won ? 1 : 0;
-        after_us[kind] += won ? STEP_US : -STEP_US;
-        after_us[kind] = after_us[kind] < 0 ? 0 : after_us[kind];
+        aim_adjust(&aims[kind], won);
     }
     side_close(&a);
     side_close(&b);
