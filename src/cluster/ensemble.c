@@ -226,6 +226,12 @@ static int64_t sink_expiry_wait(void *ctx, int64_t owner, int64_t heard_ms, int3
     return session_reports_expiry_wait(ctx, owner, heard_ms, timeout_ms);
 }
 
+static void sink_reporter_ages(void *ctx, int64_t owner, int64_t *ret_report_ms,
+                               int64_t *ret_reborn_ms)
+{
+    session_reports_ages(ctx, owner, ret_report_ms, ret_reborn_ms);
+}
+
 struct pipeline_sink ensemble_sink(struct ensemble *e)
 {
     return (struct pipeline_sink){
@@ -234,6 +240,7 @@ struct pipeline_sink ensemble_sink(struct ensemble *e)
         .in_flight = sink_in_flight,
         .read_index = sink_read_index,
         .expiry_wait = sink_expiry_wait,
+        .reporter_ages = sink_reporter_ages,
         .ctx = e,
     };
 }
@@ -387,6 +394,7 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
         e->leads_since_ms = clock_monotonic_ms(e->clock);
         rc = leadership_set(e->service, leads);
     }
+    session_notes_leader(e->service, leader);
     if (other) {
         /* Report at once: only an acknowledgement of the new leader keeps this server in contact. */
         e->tick_at = 0;

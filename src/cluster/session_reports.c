@@ -339,6 +339,16 @@ int64_t session_reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t h
     return again_ms < left_ms ? again_ms : left_ms;
 }
 
+void session_reports_ages(const struct ensemble *e, int64_t owner, int64_t *ret_report_ms,
+                          int64_t *ret_reborn_ms)
+{
+    const struct reporter *p = find_reporter(&e->reports, (uint64_t)owner);
+    if (p != NULL) {
+        *ret_report_ms = now_ms(e) - p->heard_ms;
+        *ret_reborn_ms = p->began_ms != CONTACT_NEVER ? now_ms(e) - p->began_ms : *ret_reborn_ms;
+    }
+}
+
 /* Regular work */
 
 void session_reports_tell(struct ensemble *e)

@@ -121,4 +121,8 @@ void session_reports_confirmed(struct ensemble *e, uint64_t ticket);
 int64_t session_reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms,
                                     int32_t timeout_ms);
 
+/* As pipeline_sink.reporter_ages. */
+void session_reports_ages(const struct ensemble *e, int64_t owner, int64_t *ret_report_ms,
+                          int64_t *ret_reborn_ms);
+
 #endif

@@ -30,6 +30,7 @@ struct client {
     struct list securing; /* in port.securing, until the handshake or the connection ends */
     size_t unsent;        /* bytes not sent yet at the last look, see port_note_progress */
     bool tls_failed;      /* the alert is on its way to the client */
+    int32_t probed_ms;    /* the session timeout for which TCP probes the client; 0: it does not */
     char peer[NET_TEXT_MAX];
 };
 
@@ -225,6 +226,13 @@ static void client_on_secured(void *owner)
     buf_finish(&subject);
 }
 
+/* Whether TCP gave up a host that does not answer. */
+static bool error_is_network(int error)
+{
+    return error == UV_ETIMEDOUT || error == UV_EHOSTUNREACH || error == UV_ENETUNREACH ||
+           error == UV_EHOSTDOWN || error == UV_ENETDOWN;
+}
+
 static void client_on_ended(void *owner, int error)
 {
     struct client *cl = owner;
@@ -240,7 +248,10 @@ static void client_on_ended(void *owner, int error)
         log_debug("server", "connection-broken", "peer=%s session=0x%llx error=%s", cl->peer,
                   (unsigned long long)cl->connection.session_id, uv_err_name(error));
     }
-    connection_end(&cl->connection);
+    connection_lost(&cl->connection, error_is_network(error),
+                    problem != NULL ? problem
+                    : error != 0    ? uv_strerror(error)
+                                    : NULL);
 }
 
 static void client_on_closed(void *owner)
@@ -277,10 +288,44 @@ static void client_leave(struct client *cl)
     connection_finish(&cl->connection);
 }
 
+/* A client pings after a third of its timeout, so only a silent one is probed. TCP gives it up only after its session's
+ * end. */
+static void client_probe(struct client *cl)
+{
+    enum { PROBES = 30, INTERVALS = 8 };
+    int32_t ms = cl->connection.timeout_ms;
+    int interval_s = ms / INTERVALS / 1000;
+    if (cl->port->service->notes.ledger != NULL && cl->probed_ms != ms) {
+        cl->probed_ms = ms;
+        stream_probe(cl->stream, (ms / 2 + 999) / 1000, interval_s > 1 ? interval_s : 1, PROBES);
+    }
+}
+
+static bool client_tcp(const struct connection *c, struct session_tcp *ret)
+{
+    const struct client *cl = (const void *)((const char *)c - offsetof(struct client, connection));
+    struct stream_tcp tcp;
+    if (cl->stream == NULL || !stream_tcp(cl->stream, &tcp)) {
+        return false;
+    }
+    *ret = (struct session_tcp){
+        .known = true,
+        .unacknowledged = tcp.unacknowledged,
+        .retransmits = tcp.retransmits,
+        .retransmits_all = tcp.retransmits_all,
+        .probes = tcp.probes,
+        .heard_ms = tcp.heard_ms,
+    };
+    return true;
+}
+
 /* Brings the socket in line with its connection. It frees only the memory of the connection itself. */
 static void client_update(struct client *cl)
 {
     struct connection *c = &cl->connection;
+    if (c->stage == CONNECTION_SERVING && cl->probed_ms == 0) {
+        client_probe(cl);
+    }
     if (c->stage != CONNECTION_CLOSED && leadership_may_send(c->service, c)) {
         stream_send(cl->stream, &c->out);
         c->sending = stream_sending(cl->stream);
@@ -418,6 +463,7 @@ struct client_port *client_port_create(uv_loop_t *loop, struct service *service)
     }
     p->loop = loop;
     p->service = service;
+    service->notes.tcp = client_tcp;
     p->connections_max = port_connections_max(service->limits.connections_max);
     refusals_init(&p->refusals);
     list_init(&p->clients);

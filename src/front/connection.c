@@ -55,7 +55,8 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     list_init(&c->handshaking);
     list_init(&c->confirming);
     list_init(&c->held);
-    c->touched_ms = CONTACT_NEVER;
+    c->touched_ms = c->heard_ms = CONTACT_NEVER;
+    c->link = SESSION_LINK_OPEN;
     list_init(&c->pending);
     watcher_init(&c->watcher);
     client_ids_init(&c->identity, s->limits.identity_max, s->limits.command.ids);
@@ -92,6 +93,9 @@ static void connection_end_reading_on(struct connection *c)
 void connection_finish(struct connection *c)
 {
     struct service *s = c->service;
+    if (c->mapped) {
+        session_notes_unlinked(s, c);
+    }
     list_remove(&c->dirty);
     list_remove(&c->throttled);
     list_remove(&c->handshaking);
@@ -155,6 +159,19 @@ void connection_drop(struct connection *c, const char *reason)
     if (c->stage != CONNECTION_CLOSED && service_may_log(c->service)) {
         log_warn("server", "connection-closed", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
                  (unsigned long long)c->session_id, reason);
+    }
+    if (c->link == SESSION_LINK_OPEN) {
+        c->link = SESSION_LINK_DROPPED;
+        c->link_reason = reason;
+    }
+    connection_end(c);
+}
+
+void connection_lost(struct connection *c, bool lost, const char *reason)
+{
+    if (c->link == SESSION_LINK_OPEN) {
+        c->link = lost ? SESSION_LINK_LOST : SESSION_LINK_LEFT;
+        c->link_reason = reason;
     }
     connection_end(c);
 }

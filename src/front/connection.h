@@ -21,6 +21,7 @@
 #include "front/login/client_ids.h"
 #include "front/login/sasl_login.h"
 #include "front/pipeline.h"
+#include "session/cause.h"
 #include "state/state.h"
 #include "watch/watch.h"
 
@@ -88,6 +89,10 @@ struct connection {
     struct list confirming;         /* in standing.confirming */
     struct list held;               /* in standing.held */
     int64_t touched_ms;             /* last noted sign of life of its session, monotonic */
+    int64_t heard_ms;               /* the same, of a local session, too: for session_notes.h */
+    int64_t gap_ms;                 /* longest time between two of these */
+    enum session_link link;         /* how the connection ended; OPEN: not yet, or unknown */
+    const char *link_reason;        /* why; fixed text, or NULL */
     bool answered;                  /* `out` contains replies, not only events */
     struct watcher watcher;
     struct client_ids identity;
@@ -150,6 +155,9 @@ void connection_drop(struct connection *c, const char *reason);
 
 /* Closes at once without a log line: the normal end. */
 void connection_end(struct connection *c);
+
+/* The socket ended: by the client, or because its host does not answer any more (`lost`). reason: fixed text or NULL. */
+void connection_lost(struct connection *c, bool lost, const char *reason);
 
 /* Makes the client go to another server: reads no more requests, and closes when the answers to the earlier ones were
  * sent. */

@@ -77,6 +77,7 @@ static void handshake_attach(struct connection *c, const struct state_session *s
 {
     struct state_results results;
     connection_enter(c, CONNECTION_SERVING);
+    session_notes_resumed(c->service, session->id);
     c->numbered = state_results(c->service->state, session->id, &results);
     handshake_expect_repetitions(c, c->numbered ? &results : NULL);
     if (service_attach(c->service, c, session->id) != 0) {
@@ -93,6 +94,7 @@ static void handshake_attach(struct connection *c, const struct state_session *s
 static void handshake_attach_local(struct connection *c, const struct state_session *session)
 {
     connection_enter(c, CONNECTION_SERVING);
+    session_notes_resumed(c->service, session->id);
     c->local = true;
     if (service_claim(c->service, c, session->id) != 0) {
         connection_drop(c, "out of memory");

@@ -49,6 +49,7 @@ int leadership_set(struct service *s, bool leads)
     s->fencing = (struct fence_requests){0};
     if (leads) {
         int64_t now_ms = service_time_ms(s);
+        s->notes.led_since_ms = now_ms;
         if (s->serving) {
             fence_requests_tick(s, now_ms);
             service_close_acls(s, now_ms);
@@ -290,16 +291,26 @@ static bool is_over(const struct service *s, const struct connection *c, int64_t
            session_tracker_is_over(s->sessions, c->session_id, now_ms);
 }
 
+static void note_touch(struct connection *c, int64_t now_ms)
+{
+    if (now_ms - c->heard_ms > c->gap_ms && c->heard_ms != CONTACT_NEVER) {
+        c->gap_ms = now_ms - c->heard_ms;
+    }
+    c->heard_ms = now_ms;
+}
+
 void leadership_touch(struct service *s, struct connection *c)
 {
     int64_t now_ms = s->now_ns / 1000000;
     if (c->local) { /* the leader does not know a local session */
         session_tracker_touch(s->locals.alive, c->session_id, now_ms);
+        note_touch(c, now_ms);
         return;
     }
     if (c->touched_ms != now_ms && leadership_in_contact(s) && !is_over(s, c, now_ms) &&
         session_tracker_touch(s->sessions, c->session_id, now_ms)) {
         c->touched_ms = now_ms;
+        note_touch(c, now_ms);
     }
 }
 

@@ -53,6 +53,9 @@ struct pipeline_sink {
     /* How long the leader must wait before it may end a session of another server, last heard of at heard_ms; 0: not at
      * all. Called only while there are other members. */
     int64_t (*expiry_wait)(void *ctx, int64_t owner, int64_t heard_ms, int32_t timeout_ms);
+    /* What the leader knows of another server: age of its last report; age of its present run, if that began during the
+     * leadership. Both in ms, and unchanged if unknown. May be NULL. */
+    void (*reporter_ages)(void *ctx, int64_t owner, int64_t *ret_report_ms, int64_t *ret_reborn_ms);
     void *ctx;
 };
 

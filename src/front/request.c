@@ -38,7 +38,7 @@ static void answer_close_session(struct connection *c, const struct request *r)
     int64_t id = c->session_id;
     connection_reply(c, r->xid, state_zxid(s->state), 0);
     connection_close_after_output(c);
-    service_end_local(s, id);
+    service_end_local(s, id, SESSION_END_CLOSED, SLICE_NULL);
 }
 
 static void answer_unknown(struct connection *c, const struct request *r)

@@ -84,7 +84,8 @@ int service_init(struct service *s, const struct service_options *options)
     s->watches = watch_table_create(&s->key);
     s->sessions = service_make_tracker(s);
     int rc = local_sessions_init(&s->locals, service_granule_ms(s));
-    if (rc != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
+    int noted = session_notes_init(&s->notes, s->limits.ended_sessions_max);
+    if (rc != 0 || noted != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
         s->sessions == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -112,6 +113,7 @@ void service_finish(struct service *s)
     rates_finish(&s->auth_failures);
     refusals_finish(&s->auth_refused, service_tell_refused, AUTH_FAILED_MORE);
     session_tracker_destroy(s->sessions);
+    session_notes_finish(&s->notes);
     local_sessions_finish(&s->locals);
     watch_table_destroy(s->watches);
     state_destroy(s->state);
@@ -122,7 +124,7 @@ void service_finish(struct service *s)
     s->state = NULL;
 }
 
-static int64_t service_beat_ms(const struct service *s)
+int64_t service_beat_ms(const struct service *s)
 {
     return s->limits.tick_ms / BEATS_PER_TICK + 1;
 }
@@ -140,6 +142,7 @@ int64_t service_time_ms(struct service *s)
     }
     log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
     s->beat_at = now_ms;
+    session_notes_stall(&s->notes, now_ms, late_ms);
     session_tracker_pause(s->sessions, late_ms);
     session_tracker_pause(s->locals.alive, late_ms);
     summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
@@ -261,17 +264,23 @@ static int service_session_created(struct service *s, int64_t id)
 static void service_session_moved(struct service *s, int64_t id)
 {
     struct connection *c = service_connection(s, id);
-    if (c != NULL && c->stage == CONNECTION_SERVING) {
+    bool served = c != NULL && c->stage == CONNECTION_SERVING;
+    session_notes_moved(s, id, served ? c : NULL);
+    if (served) {
         service_detach(s, c);
         connection_drop(c, "its session was resumed on another server");
     }
 }
 
-static void service_session_closed(struct service *s, int64_t id)
+static void service_session_closed(struct service *s, int64_t id, enum session_end end,
+                                   struct slice by)
 {
+    struct connection *c = service_connection(s, id);
+    if (s->serving) {
+        session_notes_ended(s, id, end, by, c);
+    }
     session_tracker_remove(s->sessions, id);
     client_addresses_end_session(&s->addresses, id);
-    struct connection *c = service_connection(s, id);
     if (c == NULL) {
         return;
     }
@@ -285,7 +294,7 @@ static void service_session_closed(struct service *s, int64_t id)
 static void service_session_upgraded(struct service *s, int64_t id, int32_t err)
 {
     if (local_session_end(&s->locals, id) && err != 0) {
-        service_session_closed(s, id);
+        service_session_closed(s, id, SESSION_END_CLOSED, SLICE_NULL);
     }
 }
 
@@ -354,6 +363,16 @@ int service_configure(struct service *s, const struct state_member *members, siz
     return 0;
 }
 
+/* Who ended a session. A client's close has no body; an operator's has a name. */
+static enum session_end session_end_of(const struct batch_header *header,
+                                       const struct command *command)
+{
+    if (command->body.len > 0) {
+        return SESSION_END_KILLED;
+    }
+    return header->origin == BATCH_ORIGIN_LEADER ? SESSION_END_EXPIRED : SESSION_END_CLOSED;
+}
+
 /* Applies a command: events go out first, then the reply, then the end of the session. */
 static int service_apply_one(struct service *s, const struct batch_header *header,
                              const struct command *command, bool own)
@@ -401,7 +420,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
         }
     }
     if (e->session_change == STATE_SESSION_CLOSED) {
-        service_session_closed(s, e->session_id);
+        service_session_closed(s, e->session_id, session_end_of(header, command), command->body);
     }
     return 0;
 }
@@ -555,7 +574,7 @@ static int64_t service_expire_local(void *ctx, int64_t id, int64_t heard_ms, int
         return SESSION_LIVES;
     }
     service_note_expiry(s, id, c);
-    service_end_local(s, id);
+    service_end_local(s, id, SESSION_END_EXPIRED, SLICE_NULL);
     return SESSION_ENDS;
 }
 
@@ -571,6 +590,19 @@ static int64_t service_expiry_wait(struct service *s, int64_t id, int64_t heard_
     return s->pipeline.sink.expiry_wait(s->pipeline.sink.ctx, session.owner, heard_ms, timeout_ms);
 }
 
+static void service_note_decision(struct service *s, int64_t id, int64_t heard_ms,
+                                  int32_t timeout_ms)
+{
+    struct reporter_ages ages = {.report_ms = -1, .reborn_ms = -1};
+    struct state_session session = {.owner = 0};
+    if (state_session_find(s->state, id, &session) && !s->standing.sole && session.owner != 0 &&
+        session.owner != s->server_id && s->pipeline.sink.reporter_ages != NULL) {
+        s->pipeline.sink.reporter_ages(s->pipeline.sink.ctx, session.owner, &ages.report_ms,
+                                       &ages.reborn_ms);
+    }
+    session_notes_decided(s, id, heard_ms, timeout_ms, session.owner, &ages);
+}
+
 static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct service *s = ctx;
@@ -583,6 +615,7 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     if (wait_ms > 0) {
         return wait_ms;
     }
+    service_note_decision(s, id, heard_ms, timeout_ms);
     int rc = leadership_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
     if (rc != 0) {
         log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
@@ -611,7 +644,9 @@ void service_tick(struct service *s)
         return;
     }
     if (s->beat_at <= now_ms) {
+        session_notes_stall(&s->notes, now_ms, now_ms - s->beat_at);
         s->beat_at = now_ms + service_beat_ms(s);
+        session_notes_beat(s, now_ms);
         service_give_back(s);
     }
     session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
@@ -715,11 +750,38 @@ int service_claim(struct service *s, struct connection *c, int64_t session_id)
     return rc;
 }
 
-void service_end_local(struct service *s, int64_t id)
+void service_end_local(struct service *s, int64_t id, enum session_end end, struct slice by)
 {
     if (local_session_end(&s->locals, id)) {
-        service_session_closed(s, id);
+        service_session_closed(s, id, end, by);
     }
+}
+
+int service_kill_session(struct service *s, int64_t id, struct wire_vector ids, const char *by)
+{
+    struct state_session session;
+    struct local_session *local = local_session_find(&s->locals, id);
+    struct command command = {
+        .session_id = id, .type = WIRE_CLOSE_SESSION, .ids = ids, .body = slice_str(by)};
+    if (local != NULL && !local->upgrading) {
+        service_end_local(s, id, SESSION_END_KILLED, command.body);
+        return 0;
+    }
+    if (!state_session_find(s->state, id, &session)) {
+        return CONCLAVE_NO_NODE;
+    }
+    (void)service_time_ms(s);
+    struct pending *entry =
+        pipeline_pending(&s->pipeline, &s->account, command.body.len, s->now_ns);
+    if (entry == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    entry->type = command.type;
+    int rc = pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry);
+    if (rc != 0) {
+        pipeline_release(&s->pipeline, entry);
+    }
+    return rc;
 }
 
 int service_attach(struct service *s, struct connection *c, int64_t session_id)

@@ -19,6 +19,7 @@
 #include "front/login/audit_log.h"
 #include "front/login/password_check.h"
 #include "front/login/sasl_login.h"
+#include "front/session_notes.h"
 #include "front/ttl_collector.h"
 #include "session/session.h"
 
@@ -107,6 +108,7 @@ struct service {
     struct service_stats stats;
     struct server_metrics *metrics; /* own */
     struct service_words words;     /* answer is NULL: no words */
+    struct session_notes notes;     /* for why sessions ended */
     int64_t now_ns;                 /* when the current input, entry or tick came, monotonic */
     uint64_t next_session_id;
     uint64_t generation;        /* grows when the whole state is replaced */
@@ -169,6 +171,15 @@ bool service_has_work(const struct service *s);
  * process back to all sessions. */
 int64_t service_time_ms(struct service *s);
 
+/* Interval of the regular work at least. */
+int64_t service_beat_ms(const struct service *s);
+
+/* Ends a session for an operator: `by` names who, in the log and in the records of all servers; ids are for the audit
+ * log. The session ends when the log has the command. 0, CONCLAVE_NO_NODE: there is no such session here; CONCLAVE_ENOMEM,
+ * or the log's error. */
+int service_kill_session(struct service *s, int64_t id, struct wire_vector ids,
+                         const char *by) CONCLAVE_MUST_USE;
+
 /* Regular work: expired sessions, connections without handshake. Due at service_deadline (monotonic ms), harmless
  * earlier. */
 void service_tick(struct service *s);
@@ -193,8 +204,8 @@ int64_t service_next_session_id(struct service *s);
 int service_claim(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
 /* The same, and the session is alive from now on. */
 int service_attach(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
-/* Ends a local session: closed by its client, or expired. Closes its connection if it still serves. */
-void service_end_local(struct service *s, int64_t id);
+/* Ends a local session. by: as for session_notes_ended. Closes its connection if it still serves. */
+void service_end_local(struct service *s, int64_t id, enum session_end end, struct slice by);
 void service_detach(struct service *s, struct connection *c); /* undoes service_claim */
 bool service_may_log(struct service *s); /* false: clients caused too many lines in this second */
 

@@ -1,8 +1,10 @@
 #include "net/stream.h"
 
 #include <assert.h>
+#include <linux/sockios.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 
 enum {
     UNREAD_ROOM_MIN = 4096, /* least room for an incomplete frame */
@@ -705,4 +707,44 @@ void stream_close(struct stream *s)
     }
     uv_close((uv_handle_t *)&s->tcp, stream_handle_closed);
     uv_close((uv_handle_t *)&s->linger, stream_handle_closed);
+}
+
+/* The kernel's view */
+
+static int stream_socket(const struct stream *s)
+{
+    uv_os_fd_t fd = -1;
+    return !s->closing && uv_fileno((const uv_handle_t *)&s->tcp, &fd) == 0 ? fd : -1;
+}
+
+void stream_probe(struct stream *s, int idle_s, int interval_s, int count)
+{
+    const int on = 1;
+    int fd = stream_socket(s);
+    if (fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s) == 0 &&
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s) == 0 &&
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count) == 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    }
+}
+
+bool stream_tcp(const struct stream *s, struct stream_tcp *ret)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    int fd = stream_socket(s);
+    int unsent = 0;
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 || len < sizeof info) {
+        return false;
+    }
+    (void)ioctl(fd, SIOCOUTQ, &unsent);
+    *ret = (struct stream_tcp){
+        .unacknowledged = (uint32_t)unsent,
+        .retransmits = info.tcpi_retransmits,
+        .retransmits_all = info.tcpi_total_retrans,
+        .probes = info.tcpi_probes,
+        .heard_ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
+                                                                       : info.tcpi_last_data_recv,
+    };
+    return true;
 }

@@ -113,6 +113,22 @@ void stream_send(struct stream *s, struct buf *out);
 /* Bytes given to stream_send that were not sent yet. */
 size_t stream_sending(const struct stream *s);
 
+/* Makes the kernel probe a peer that sends nothing for idle_s seconds, every interval_s seconds and so many times; then
+ * the stream ends. A failure has no effect but that there are no probes. */
+void stream_probe(struct stream *s, int idle_s, int interval_s, int count);
+
+/* The kernel's view of the connection. */
+struct stream_tcp {
+    uint32_t unacknowledged;  /* bytes that the peer's host has not acknowledged, sent or not */
+    uint32_t retransmits;     /* in a row, without an acknowledgement */
+    uint32_t retransmits_all; /* since the beginning */
+    uint32_t probes;          /* in a row without an answer */
+    int64_t heard_ms;         /* since the last segment from the peer's host */
+};
+
+/* False: there is no connection. */
+bool stream_tcp(const struct stream *s, struct stream_tcp *ret);
+
 /* Sends the rest, then end of stream, waits up to linger_ms for the peer's end, then closes. Input is read and dropped,
  * because unread input would cause a reset, and the last reply could be lost. */
 void stream_finish(struct stream *s, unsigned linger_ms);

@@ -63,7 +63,8 @@ struct command {
     struct slice body;      /* the request record as received; CREATE_SESSION, ATTACH_SESSION:
                                wire_connect_response (timeout_ms negotiated, session_id, passwd),
                                and then, if results are to be remembered, their
-                               limits: number i32 and bytes i32; CLOSE_SESSION: empty;
+                               limits: number i32 and bytes i32; CLOSE_SESSION: empty,
+                               or the name of the operator who ends the session;
                                DELETE_CONTAINER: as from spent_encode */
     uint32_t options;       /* enum command_options */
     /* With COMMAND_NUMBERED. Numbers grow by one with each write of a session, and wrap. */

@@ -197,10 +197,11 @@ WRAP(bool, session_tracker_is_over, (const struct session_tracker *t, int64_t id
 /* The two that follow are no faults: they tell the checks which local sessions expire. */
 static bool closed_by_client;
 
-WRAP(void, service_end_local, (struct service * s, int64_t id))
+WRAP(void, service_end_local,
+     (struct service * s, int64_t id, enum session_end end, struct slice by))
 {
     closed_by_client = true;
-    __real_service_end_local(s, id);
+    __real_service_end_local(s, id, end, by);
     closed_by_client = false;
 }
 

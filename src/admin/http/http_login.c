@@ -71,7 +71,7 @@ static bool is_admitted(struct service *s, struct wire_vector ids)
 }
 
 static unsigned admission_look(struct service *s, const struct http_request *request,
-                               const char **ret_why)
+                               struct client_ids *ret, const char **ret_why)
 {
     struct client_ids who;
     const char *text = request->authorization;
@@ -90,8 +90,15 @@ static unsigned admission_look(struct service *s, const struct http_request *req
     } else if (!is_admitted(s, client_ids_list(&who))) {
         *ret_why = "Not authorized";
         status = 403;
+    } else if (client_ids_add(&who, slice_str("ip"), slice_str(request->peer)) != 0) {
+        *ret_why = "Out of memory";
+        status = 500;
     }
-    client_ids_finish(&who);
+    if (status != 0) {
+        client_ids_finish(&who);
+    } else {
+        *ret = who;
+    }
     return status;
 }
 
@@ -113,6 +120,18 @@ void admission_finish(struct admission *a)
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why)
 {
+    struct client_ids who;
+    unsigned status = admission_identify(a, s, request, now_ms, &who, ret_why);
+    if (status == 0) {
+        client_ids_finish(&who);
+    }
+    return status;
+}
+
+unsigned admission_identify(struct admission *a, struct service *s,
+                            const struct http_request *request, int64_t now_ms,
+                            struct client_ids *ret, const char **ret_why)
+{
     if (request->authorization == NULL) {
         *ret_why = "Auth info is missing for the command";
         return 401;
@@ -124,7 +143,7 @@ unsigned admission_check(struct admission *a, struct service *s, const struct ht
         *ret_why = "Too many failed log-ins from your address: try again in a minute";
         return 429;
     }
-    unsigned status = admission_look(s, request, ret_why);
+    unsigned status = admission_look(s, request, ret, ret_why);
     if (status != 0) {
         (void)rates_take(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes);
     }

@@ -11,6 +11,7 @@
 
 #include "admin/http/http_exchange.h"
 #include "base/rates.h"
+#include "front/login/client_ids.h"
 
 struct service;
 
@@ -25,6 +26,11 @@ struct admission {
 
 void admission_init(struct admission *a);
 void admission_finish(struct admission *a);
+
+/* As admission_check; after 0 the caller's ids, with the address, are in *ret: finish it. */
+unsigned admission_identify(struct admission *a, struct service *s,
+                            const struct http_request *request, int64_t now_ms,
+                            struct client_ids *ret, const char **ret_why);
 
 /* 0: admitted. Otherwise an HTTP status, and the reason in *ret_why, a fixed text. */
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,

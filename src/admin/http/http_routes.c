@@ -14,8 +14,8 @@ static void answer_root(struct view *v, struct http_response *response)
     response->content_type = "text/html; charset=utf-8";
     buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
     const char *const links[] = {
-        "/console", v->options->command_url, "/metrics", "/livez", "/readyz", "/members",
-        "/sessions"};
+        "/console",  v->options->command_url, "/metrics", "/livez", "/readyz", "/members",
+        "/sessions", "/sessions/ended"};
     for (size_t i = v->options->console ? 0 : 1; i < sizeof links / sizeof links[0]; i++) {
         buf_printf(&response->body, "<a href=\"%s\">%s</a>\n<br/>\n", links[i], links[i]);
     }
@@ -149,8 +149,9 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
         return;
     }
     if (!answer_command(site, request, response) &&
-        !transfer_answer(&site->transfer, request, response) && is_reading(request, response) &&
-        !tokens_answer(site->tokens, request, response) &&
+        !transfer_answer(&site->transfer, request, response) &&
+        !session_route_answer(&site->sessions, request, response) &&
+        is_reading(request, response) && !tokens_answer(site->tokens, request, response) &&
         !console_answer(&site->console, request, response)) {
         answer_read(site->view, request->path, response);
     }

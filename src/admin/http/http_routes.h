@@ -1,6 +1,6 @@
 /*
- * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore and
- * transfer, which need POST. Requests that a page of another site makes are refused (cross_site.h).
+ * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore, transfer
+ * and kill, which need POST. Requests that a page of another site makes are refused (cross_site.h).
  *
  *   /            links to the rest
  *   /commands    ZooKeeper's AdminServer (or the path in admin.commandURL)
@@ -9,6 +9,7 @@
  *   /members     as the word memb (ensemble_answers.h)
  *   /members/transfer   POST: hands the lead over (transfer_route.h)
  *   /sessions    as the word sess
+ *   /sessions/why, /sessions/ended, /sessions/kill   session_route.h
  *   /fence       whether a token is the newest (token_route.h)
  *   /console     the web console (console_route.h)
  *   /readyz      200 while the server serves clients and answers writes, otherwise 503 and the reason
@@ -18,6 +19,7 @@
 
 #include "admin/answers/server_view.h"
 #include "admin/http/console_route.h"
+#include "admin/http/session_route.h"
 #include "admin/http/snapshot_route.h"
 #include "admin/http/token_route.h"
 #include "admin/http/transfer_route.h"
@@ -27,6 +29,7 @@ struct site {
     struct admission admission;
     struct backup *backup;
     struct transfer transfer;
+    struct session_route sessions;
     struct tokens *tokens;
     struct console_site console;
 };

@@ -365,6 +365,10 @@ static int operands_check(const struct command_usage *usage, struct operands *op
     int min = usage->operands.min;
     int max = usage->operands.max;
     const char *verb = "";
+    if (usage->first_verb_default && operands->count == 0) {
+        operands->verb = 0;
+        return OPTIONS_GO_ON;
+    }
     if (usage->verbs != NULL && operands->count > 0) {
         const struct command_verb *row = usage->verbs;
         verb = operands->words[0];

@@ -104,6 +104,7 @@ struct command_usage {
     bool client;       /* has the common options, and target begins with struct common_options */
     bool runs_command; /* the words behind "--" are a command to run */
     const struct command_verb *verbs; /* NULL: none; else the operands are those of the verb */
+    bool first_verb_default;          /* without operands the first verb is meant */
     struct {
         int min;
         int max;

@@ -1,5 +1,6 @@
 #include "cli/ops/admin_request.h"
 
+#include "base/environment.h"
 #include "cli/common/connection.h"
 #include "cli/common/server_query.h"
 
@@ -52,4 +53,30 @@ int admin_request(const char *command, const struct common_options *options, con
     buf_finish(&ask.answer);
     buf_finish(&question);
     return code;
+}
+
+int admin_request_refused(const char *command, const char *address, unsigned status,
+                          struct buf *body)
+{
+    const char *text = buf_cstr(body);
+    const char *why = text != NULL ? strstr(text, "\"error\" : \"") : NULL;
+    int len = why != NULL ? (int)strcspn(why + 11, "\"") : 0;
+    bool auth = status == 401 || status == 403;
+    fprintf(stderr, "conclave %s: %s: %.*s (HTTP %u)%s\n", command, address, len,
+            why != NULL ? why + 11 : "", status, auth ? "; give credentials with --auth" : "");
+    return auth ? CLI_EXIT_AUTH : CLI_EXIT_FAILED;
+}
+
+const char *admin_authorization(const struct common_options *options, char out[ADMIN_AUTH_MAX])
+{
+    const char *text = options->auth != NULL ? options->auth : environment_secret("CONCLAVE_AUTH");
+    if (text == NULL || text[0] == '\0') {
+        return NULL;
+    }
+    snprintf(out, ADMIN_AUTH_MAX, "%.*s", (int)strcspn(text, "\r\n"), text);
+    char *colon = strchr(out, ':');
+    if (colon != NULL) {
+        *colon = ' ';
+    }
+    return out;
 }

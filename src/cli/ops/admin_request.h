@@ -11,6 +11,15 @@ int admin_request(const char *command, const struct common_options *options, con
                   const char *method, const char *target, const char *authorization,
                   unsigned *ret_status, struct buf *ret_body);
 
+/* The exit code of an answer with another status than 200, after printing the reason that it contains. */
+int admin_request_refused(const char *command, const char *address, unsigned status,
+                          struct buf *body);
+
+enum { ADMIN_AUTH_MAX = 1024 };
+
+/* "SCHEME CREDENTIALS" of --auth or the first line of $CONCLAVE_AUTH, in out; NULL: neither is given. */
+const char *admin_authorization(const struct common_options *options, char out[ADMIN_AUTH_MAX]);
+
 /* Reads an answer, "HTTP/1.x NNN ...": the status, and the body behind the empty line, which is appended. False when it is
  * none. */
 bool admin_request_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body);

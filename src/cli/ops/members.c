@@ -1,8 +1,6 @@
 /* conclave members: shows the members of the ensemble, and hands the lead over. */
 #include "cli/ops/members.h"
 
-#include "base/environment.h"
-
 #include "base/json.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
@@ -15,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHANGE_MS = 120000, LOOK_MS = 100, ASK_MS = 2000, IDS_MAX = 31, AUTH_MAX = 1024 };
+enum { CHANGE_MS = 120000, LOOK_MS = 100, ASK_MS = 2000, IDS_MAX = 31 };
 
 static const struct option_row ROWS[] = {
     {"version", 0, OPTION_STRING, offsetof(struct members_options, version_text), "HEX",
@@ -139,22 +137,6 @@ static int members_list(const struct members_options *options)
 
 /* transfer */
 
-/* "SCHEME CREDENTIALS" of --auth or the first line of $CONCLAVE_AUTH. */
-static const char *authorization(const struct members_options *options, char out[AUTH_MAX])
-{
-    const char *text =
-        options->common.auth != NULL ? options->common.auth : environment_secret("CONCLAVE_AUTH");
-    if (text == NULL || text[0] == '\0') {
-        return NULL;
-    }
-    snprintf(out, AUTH_MAX, "%.*s", (int)strcspn(text, "\r\n"), text);
-    char *colon = strchr(out, ':');
-    if (colon != NULL) {
-        *colon = ' ';
-    }
-    return out;
-}
-
 /* The id of the leader; 0: no leader. admin (may be NULL) receives its HTTP port; "": no HTTP port. */
 static uint64_t leader_now(const struct common_options *options, char admin[ROSTER_ADDRESS_MAX])
 {
@@ -200,7 +182,7 @@ static int wait_transfer(const struct members_options *options, uint64_t before,
 
 static int members_transfer(const struct members_options *options, const struct operands *operands)
 {
-    char header[AUTH_MAX];
+    char header[ADMIN_AUTH_MAX];
     char target[64];
     char found[ROSTER_ADDRESS_MAX] = "";
     unsigned status = 0;
@@ -222,15 +204,9 @@ static int members_transfer(const struct members_options *options, const struct 
     snprintf(target, sizeof target, to >= 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
              to);
     int code = admin_request(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
-                             authorization(options, header), &status, &body);
+                             admin_authorization(&options->common, header), &status, &body);
     if (code == 0 && status != 200) {
-        const char *text = buf_cstr(&body);
-        const char *why = text != NULL ? strstr(text, "\"error\" : \"") : NULL;
-        int len = why != NULL ? (int)strcspn(why + 11, "\"") : 0;
-        fprintf(stderr, "conclave members: %s: %.*s (HTTP %u)%s\n", admin, len,
-                why != NULL ? why + 11 : "", status,
-                status == 401 || status == 403 ? "; give credentials with --auth" : "");
-        code = status == 401 || status == 403 ? CLI_EXIT_AUTH : CLI_EXIT_FAILED;
+        code = admin_request_refused(MEMBERS_USAGE.name, admin, status, &body);
     }
     buf_finish(&body);
     return code == 0 ? wait_transfer(options, before, to < 0 ? 0 : ensemble_view_id(to)) : code;

@@ -1,4 +1,6 @@
 /* conclave sessions: the sessions of the ensemble, and their servers. */
+#include "cli/ops/sessions.h"
+
 #include "base/json.h"
 #include "cli/common/connection.h"
 #include "cli/common/ensemble_view.h"
@@ -11,22 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sessions_options {
-    struct common_options common;
-    const char *admin;
-};
-
 static const struct option_row ROWS[] = {
     {"admin", 0, OPTION_STRING, offsetof(struct sessions_options, admin), "HOST:PORT",
-     "Ask the HTTP port of one server instead."},
+     "Ask the HTTP port of one server instead; why, kill: of these servers, separated by commas."},
     {.name = NULL},
 };
 
-static const struct command_usage USAGE = {
+enum sessions_verb { SESSIONS_LIST, SESSIONS_WHY, SESSIONS_KILL };
+static const struct command_verb VERBS[] = {
+    {"list", 0, 0, false}, {"why", 1, 1, false}, {"kill", 1, 1, false}, {.name = NULL}};
+
+const struct command_usage SESSIONS_USAGE = {
     .name = "sessions",
-    .forms = (const char *const[]){"[options]", NULL},
+    .forms =
+        (const char *const[]){"[list] [options]", "why ID [options]", "kill ID [options]", NULL},
     .about =
-        "Lists the sessions of the ensemble:\n"
+        "Shows the sessions of the ensemble, why one ended, and ends one.\n"
+        "\n"
+        "  list  the sessions; also without a verb\n"
+        "  why   why a session ended: what each server noted, and the cause\n"
+        "  kill  ends a session, as an administrator (--auth)\n"
+        "\n"
+        "The list shows:\n"
         "\n"
         "  server      id of the server that its client is connected to; 0: of none since\n"
         "              the servers were started\n"
@@ -36,14 +44,19 @@ static const struct command_usage USAGE = {
         "  ephemerals  nodes that go with it\n"
         "  client      address of the client\n"
         "\n"
-        "All servers are asked by the four-letter word sess, which they must allow: "
+        "For the list, all servers are asked by the four-letter word sess, which they must allow: "
         "\"4lw.commands.whitelist=srvr,sess\". With --admin one is asked, by HTTP: the clients "
         "of the others are not shown then, and the idle times are right only where the leader "
-        "is asked.",
+        "is asked.\n"
+        "\n"
+        "why and kill ask the HTTP ports of all servers, because each knows only its part.",
     .rows = ROWS,
     .more = "With --json: {\"sessions\":[{\"id\",\"server\",\"timeout_ms\",\"idle_ms\","
-            "\"ephemerals\",\"client\"}]}.\n",
+            "\"ephemerals\",\"client\"}]}; why: {\"session\",\"cause\",\"verdict\",\"lives\","
+            "\"servers\"}; kill: {\"session\",\"lives\"}.\n",
     .client = true,
+    .verbs = VERBS,
+    .first_verb_default = true,
 };
 
 enum { FIELDS = 6 };
@@ -148,7 +161,7 @@ static int sessions_list_print(const struct shown_sessions *l, bool as_json)
 static int show(struct shown_sessions *l, bool as_json)
 {
     int error = sessions_list_print(l, as_json);
-    return error == 0 ? 0 : fail(USAGE.name, NULL, error);
+    return error == 0 ? 0 : fail(SESSIONS_USAGE.name, NULL, error);
 }
 
 static int by_http(const struct sessions_options *options)
@@ -156,15 +169,15 @@ static int by_http(const struct sessions_options *options)
     struct shown_sessions list = {0};
     struct buf body;
     unsigned status = 0;
-    int code = admin_request(USAGE.name, &options->common, options->admin, "GET", "/sessions", NULL,
-                             &status, &body);
+    int code = admin_request(SESSIONS_USAGE.name, &options->common, options->admin, "GET",
+                             "/sessions", NULL, &status, &body);
     if (code == 0 && status != 200) {
-        fprintf(stderr, "conclave %s: %s: the server does not serve (HTTP %u)\n", USAGE.name,
-                options->admin, status);
+        fprintf(stderr, "conclave %s: %s: the server does not serve (HTTP %u)\n",
+                SESSIONS_USAGE.name, options->admin, status);
         code = CLI_EXIT_FAILED;
     } else if (code == 0) {
         code = list_read(&list, &body) ? show(&list, options->common.json)
-                                       : fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
+                                       : fail(SESSIONS_USAGE.name, NULL, CONCLAVE_ENOMEM);
     }
     free(list.items);
     buf_finish(&body);
@@ -179,7 +192,7 @@ static int ask_servers(const struct sessions_options *options, const struct ense
     struct shown_sessions *lists = calloc(r->count, sizeof *lists);
     size_t n = 0;
     size_t first = 0;
-    int code = asks == NULL || lists == NULL ? fail(USAGE.name, NULL, CONCLAVE_ENOMEM) : 0;
+    int code = asks == NULL || lists == NULL ? fail(SESSIONS_USAGE.name, NULL, CONCLAVE_ENOMEM) : 0;
     for (size_t i = 0; code == 0 && i < r->count; i++) {
         const struct ensemble_view_server *s = &r->servers[i];
         if (s->serves && server_query_address(&asks[n], s->address)) {
@@ -188,7 +201,8 @@ static int ask_servers(const struct sessions_options *options, const struct ense
         }
     }
     if (n > 0) {
-        code = server_query_all(USAGE.name, &options->common, options->common.timeout_ms, asks, n);
+        code = server_query_all(SESSIONS_USAGE.name, &options->common, options->common.timeout_ms,
+                                asks, n);
     }
     for (size_t i = 0; code == 0 && i < n; i++) {
         struct slice s = buf_slice(&asks[i].answer);
@@ -196,10 +210,10 @@ static int ask_servers(const struct sessions_options *options, const struct ense
             fprintf(stderr,
                     "conclave %s: %s does not allow it; set 4lw.commands.whitelist=srvr,sess, or "
                     "ask its HTTP port with --admin HOST:PORT\n",
-                    USAGE.name, asks[i].host);
+                    SESSIONS_USAGE.name, asks[i].host);
             code = CLI_EXIT_AUTH;
         } else if (!list_read(&lists[i], &asks[i].answer)) {
-            code = fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
+            code = fail(SESSIONS_USAGE.name, NULL, CONCLAVE_ENOMEM);
         }
     }
     for (size_t i = 0; code == 0 && i < n; i++) {
@@ -220,12 +234,12 @@ static int ask_servers(const struct sessions_options *options, const struct ense
 static int by_words(const struct sessions_options *options)
 {
     struct ensemble_view roster;
-    int code =
-        ensemble_view_gather(USAGE.name, &options->common, options->common.timeout_ms, &roster);
+    int code = ensemble_view_gather(SESSIONS_USAGE.name, &options->common,
+                                    options->common.timeout_ms, &roster);
     const struct ensemble_view_server *best = code == 0 ? ensemble_view_best(&roster) : NULL;
     if (code == 0 && (best == NULL || !best->serves || best->brief)) {
         fprintf(stderr, "conclave %s: no Conclave server serves; see \"conclave status\"\n",
-                USAGE.name);
+                SESSIONS_USAGE.name);
         code = CLI_EXIT_UNAVAILABLE;
     } else
         code = code == 0 ? ask_servers(options, &roster, best) : code;
@@ -237,10 +251,20 @@ int command_sessions(int argc, char **argv)
 {
     struct sessions_options options = {.common = COMMON_OPTIONS_INIT};
     struct operands operands;
-    int code = options_parse(&USAGE, argc, argv, &options, &operands);
+    int code = options_parse(&SESSIONS_USAGE, argc, argv, &options, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    code = options.admin != NULL ? by_http(&options) : by_words(&options);
-    return output_end(USAGE.name, code);
+    switch ((enum sessions_verb)operands.verb) {
+    case SESSIONS_LIST:
+        code = options.admin != NULL ? by_http(&options) : by_words(&options);
+        break;
+    case SESSIONS_WHY:
+        code = session_why(&options, operands.words[1]);
+        break;
+    case SESSIONS_KILL:
+        code = session_kill(&options, operands.words[1]);
+        break;
+    }
+    return output_end(SESSIONS_USAGE.name, code);
 }

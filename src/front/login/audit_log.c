@@ -383,6 +383,11 @@ void audit_log_command(struct audit_log *a, const struct command *command,
     entry.ids = command->ids;
     entry.host = host;
     if (command->type == WIRE_CLOSE_SESSION) {
+        if (command->body.len > 0 && effects->session_change == STATE_SESSION_CLOSED) {
+            entry.operation = "killSession";
+            entry.result = "success";
+            audit_line(a, &entry);
+        }
         audit_ephemerals(a, effects, &entry);
         return;
     }

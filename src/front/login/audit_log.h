@@ -5,8 +5,8 @@
  *   2026-01-31 12:00:00,123 INFO audit.Slf4jAuditLogger: session=0x1...<TAB>user=bob,127.0.0.1<TAB>
  *   ip=127.0.0.1<TAB>operation=create<TAB>znode=/a<TAB>znode_type=persistent<TAB>result=success
  *
- * (one line; level ERROR for a failure). Keys without a value are omitted. Besides Apache's operations there are `auth`
- * and `sasl`. No line contains a secret: no data, no credentials, and only the user of digests in ACLs. Control
+ * (one line; level ERROR for a failure). Keys without a value are omitted. Besides Apache's operations there are `auth`,
+ * `sasl` and `killSession`, which names the ended session and the operator. No line contains a secret: no data, no credentials, and only the user of digests in ACLs. Control
  * characters are written as \xNN.
  *
  * Limits: lines are gathered and written at the end of a turn. If the file accepts none, they are lost, with a line in

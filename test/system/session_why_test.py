@@ -1,0 +1,391 @@
+"""Why sessions end: each cause is produced on purpose, and `conclave sessions why` must name it.
+
+Promise: clients that are paused, leave, close, are killed by an operator, are cut off in either direction, whose server is
+stopped or whose leader is killed get that cause, from the records of three servers; and no session ends because its
+server, alone or with others, was stopped.
+Limits: the cuts are skipped, with the reason, without network namespaces and tun devices. The words of the causes are
+tested by test/unit/session/cause.c.
+
+usage: session_why_test.py [--rounds N] [CASE...]
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import cases  # noqa: E402
+import zkwire as zk  # noqa: E402
+from conclave import Conclave, program, why_missing  # noqa: E402
+from ensemble import ConclaveMember, Ensemble  # noqa: E402
+from server import free_port  # noqa: E402
+from split_net import SplitEnsemble, SplitMember, enter_own_network, host_of  # noqa: E402
+
+TICK_MS = 2000
+TIMEOUT_MS = 4000
+PATIENCE_S = 60
+SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="  # of super:test
+SUPER_AUTH = "digest:super:test"
+SHORT = "1500ms"  # for servers of which one cannot answer
+PART = 0.95  # of the sessions of a cause must have it
+
+# Holds sessions from a process of its own, and pings: argv is HOST PORT COUNT PING_S SUPPORT_FOLDER TIMEOUT_MS.
+HOLDER = """
+import sys, time
+host, port, count, ping_s, support, timeout_ms = sys.argv[1:]
+sys.path.insert(0, support)
+import zkwire as zk
+links = [zk.Connection((host, int(port)), int(timeout_ms)) for _ in range(int(count))]
+print(" ".join(hex(link.session_id) for link in links), flush=True)
+while True:
+    time.sleep(float(ping_s))
+    for link in links:
+        link.call(zk.ping())
+"""
+
+
+class WhyMember(SplitMember):
+    """A member in its own namespace, with an admin port that the test program reaches."""
+
+    def command(self):
+        words = super().command()
+        words[words.index("--admin") + 1] = f"{host_of(self.number)}:{self.admin_port}"
+        return words
+
+
+class Pinger:
+    """Keeps sessions of this process alive until it is told to end, or until a connection ends."""
+
+    def __init__(self, links, period_s=0.5):
+        self.links = links
+        self.period_s = period_s
+        self.ending = threading.Event()
+        self.broken = []
+        self.threads = [threading.Thread(target=self._run, args=(link,), daemon=True) for link in links]
+
+    def _run(self, link):
+        try:
+            while not self.ending.wait(self.period_s):
+                link.call(zk.ping())
+        except (OSError, zk.Closed) as error:
+            self.broken.append(error)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def connect(member, count, patience_s=PATIENCE_S, timeout_ms=TIMEOUT_MS):
+    return [zk.Connection(member.address, timeout_ms, patience_s=patience_s) for _ in range(count)]
+
+
+def ids(links):
+    return [hex(link.session_id) for link in links]
+
+
+def hold(member, count, ping_s=0.5):
+    """A process with sessions that it keeps alive: the process and their ids."""
+    support = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
+    process = subprocess.Popen([sys.executable, "-B", "-c", HOLDER, member.address[0], str(member.address[1]), str(count),
+                                str(ping_s), support, str(TIMEOUT_MS)], stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().split()
+
+
+def end(process):
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def sessions(ensemble, *words, code=0, timeout="20s"):
+    done = subprocess.run([program(), "sessions", *words, "--server", ensemble.hosts, "--timeout", timeout],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S)
+    assert code is None or done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def why(ensemble, session, timeout="20s"):
+    return json.loads(sessions(ensemble, "why", session, "--json", code=None, timeout=timeout))
+
+
+def until_gone(servers, wanted):
+    """Waits until one of these servers says of each session that it is over. Others of the ensemble may not answer."""
+    deadline, left = time.monotonic() + PATIENCE_S, list(wanted)
+    while left:
+        assert time.monotonic() < deadline, f"the sessions {left} do not end"
+        left = [session for session in left
+                if not any(server.get("lives") is False for server in why(servers, session, SHORT)["servers"])]
+        time.sleep(0.2)
+
+
+def wait_ended(ensemble, wanted, timeout="20s"):
+    """Waits until no server that answers knows any of these sessions as alive; the answers."""
+    answers, deadline = {}, time.monotonic() + PATIENCE_S
+    while len(answers) < len(wanted):
+        for session in wanted:
+            if session not in answers:
+                answer = why(ensemble, session, timeout)
+                if not answer["lives"] and any(server.get("record") for server in answer["servers"]):
+                    answers[session] = answer
+        assert time.monotonic() < deadline, f"alive, or without a record: {[s for s in wanted if s not in answers]}"
+        time.sleep(0.2)
+    return answers
+
+
+def judge(answers, cause):
+    """The share of the answers that name the cause; fails below PART, and shows what the wrong ones say."""
+    wrong = {session: answer for session, answer in answers.items() if answer["cause"] != cause}
+    text = "\n".join(f"{session}: {json.dumps(answer)}" for session, answer in list(wrong.items())[:2])
+    assert len(wrong) <= len(answers) * (1 - PART), f"{len(wrong)} of {len(answers)} are not {cause}:\n{text}"
+    return f"{len(answers) - len(wrong)} of {len(answers)} {cause}"
+
+
+class Suite:
+    def __init__(self, rounds, split):
+        self.rounds = rounds
+        self.split = split  # None, or why the network cannot be split
+        self.ensemble = None
+
+    def open(self):
+        kind, member = (Ensemble, ConclaveMember) if self.split else (SplitEnsemble, WhyMember)
+        self.ensemble = kind(3, member, tick_ms=TICK_MS, admin=True, options=[
+            "--DigestAuthenticationProvider.superDigest", SUPER, "--audit.enable", "yes", "--electionTimeout", "1500", "--audit.file", "audit"])
+        for each in self.ensemble.members:
+            each.admin_port = free_port()
+        self.ensemble.start()
+
+    def others(self, member):
+        return [other for other in self.ensemble.members if other is not member]
+
+    def paused_clients(self):
+        """Processes that are stopped: their kernel still answers."""
+        holders = [hold(member, self.rounds) for member in self.ensemble.members]
+        wanted = [session for _, held in holders for session in held]
+        time.sleep(1)
+        for process, _ in holders:
+            process.send_signal(signal.SIGSTOP)
+        note = judge(wait_ended(self.ensemble, wanted), "client_paused")
+        for process, _ in holders:
+            end(process)
+        return note
+
+    def clients_that_leave(self):
+        """Processes that are killed, without a word."""
+        holders = [hold(member, self.rounds) for member in self.ensemble.members]
+        for process, _ in holders:
+            end(process)
+        return judge(wait_ended(self.ensemble, [s for _, held in holders for s in held]), "client_left")
+
+    def closed_sessions(self):
+        links = [link for member in self.ensemble.members for link in connect(member, self.rounds)]
+        wanted = ids(links)
+        for link in links:
+            link.close_session()
+        return judge(wait_ended(self.ensemble, wanted), "closed")
+
+    def killed_sessions(self):
+        """By the command, with and without the right to it; the audit log names who did it."""
+        links = [link for member in self.ensemble.members for link in connect(member, self.rounds)]
+        wanted = ids(links)
+        with Pinger(links):
+            sessions(self.ensemble, "kill", wanted[0], code=77)
+            sessions(self.ensemble, "kill", wanted[0], "--auth", "digest:super:wrong", code=77)
+            assert why(self.ensemble, wanted[0])["lives"], "a refused kill ended the session"
+            for session in wanted:
+                assert sessions(self.ensemble, "kill", session, "--auth", SUPER_AUTH) == f"{session} ended\n"
+            answers = wait_ended(self.ensemble, wanted)
+        note = judge(answers, "killed")
+        for session, answer in answers.items():
+            assert "digest:super from " in answer["verdict"], answer["verdict"]
+            assert all(server["record"]["cause"] == "killed" for server in answer["servers"]), answer
+            assert self.audited(session), f"no audit line about {session}"
+        sessions(self.ensemble, "kill", wanted[0], "--auth", SUPER_AUTH, code=1)
+        return note
+
+    def audited(self, session):
+        found = 0
+        for member in self.ensemble.members:
+            with open(os.path.join(member.folder, "audit"), encoding="utf-8") as file:
+                found += len(re.findall(rf"session={session}\tuser=super,.*\toperation=killSession\tresult=success\n",
+                                        file.read()))
+        return found == 1
+
+    def moved_sessions(self):
+        """The old server knows where not to look; the session lives, and ends elsewhere."""
+        first, second = self.ensemble.members[:2]
+        links = connect(first, self.rounds)
+        wanted = ids(links)
+        moved = [zk.Connection(second.address, TIMEOUT_MS, link.session_id, link.passwd, link.last_zxid) for link in links]
+        deadline = time.monotonic() + PATIENCE_S
+        for link in moved:
+            link.call(zk.ping())
+            answer = why(self.ensemble, hex(link.session_id))
+            while self.record(answer, first) is None and time.monotonic() < deadline:
+                answer = why(self.ensemble, hex(link.session_id))
+            assert answer["cause"] == "lives" and self.record(answer, first)["cause"] == "moved", answer
+            link.close_session()
+        return judge(wait_ended(self.ensemble, wanted), "closed")
+
+    @staticmethod
+    def record(answer, member):
+        return next(server.get("record") for server in answer["servers"] if server["server"] == member.number)
+
+    def cut(self, cut, give_up=False):
+        """Sessions of a follower that is cut off from its clients. give_up: these close their sockets then, as clients do
+        that get no answer."""
+        if self.split:
+            raise cases.Skip(self.split)
+        self.ensemble.wait_leader(PATIENCE_S)
+        member = random.choice(self.ensemble.followers())
+        links = connect(member, self.rounds, patience_s=TIMEOUT_MS / 1000 * 2 / 3)
+        pinger = Pinger(links)
+        with pinger:
+            time.sleep(1)
+            cut(member.number)
+            for thread in pinger.threads:  # each ends at the first ping without an answer
+                thread.join(PATIENCE_S)
+            assert len(pinger.broken) == len(links), "a ping was answered despite the cut"
+        if give_up:
+            for link in links:
+                link.drop()
+        # Other servers are reached all the while; the member's record can be read when the network is whole.
+        rest = argparse.Namespace(hosts=",".join(other.host for other in self.others(member)))
+        until_gone(rest, ids(links))
+        self.ensemble.net.heal()
+        deadline = time.monotonic() + PATIENCE_S
+        answers = wait_ended(self.ensemble, ids(links))
+        while any(not self.answered(answer) for answer in answers.values()) and time.monotonic() < deadline:
+            answers = wait_ended(self.ensemble, ids(links))
+        for link in links:
+            link.drop()
+        return judge(answers, "network")
+
+    @staticmethod
+    def answered(answer):
+        return all("error" not in server for server in answer["servers"])
+
+    def cut_in_both_directions(self):
+        return self.cut(lambda number: self.ensemble.net.cut([0], [number]))
+
+    def cut_from_the_client(self):
+        return self.cut(lambda number: self.ensemble.net.cut_one_way([0], [number]))
+
+    def cut_to_the_client(self):
+        return self.cut(lambda number: self.ensemble.net.cut_one_way([number], [0]), give_up=True)
+
+    def stopped_servers(self):
+        """A follower and a leader that do not run for longer than the timeout of their clients, who do not go elsewhere.
+        The sessions of the other servers live on."""
+        notes = []
+        for pick in (lambda: self.ensemble.followers()[0], lambda: self.ensemble.wait_leader(PATIENCE_S)):
+            self.ensemble.wait_leader(PATIENCE_S)
+            member = pick()
+            links = connect(member, self.rounds)
+            safe = [link for other in self.others(member) for link in connect(other, self.rounds, timeout_ms=8000)]
+            with Pinger(links), Pinger(safe) as kept:
+                time.sleep(1)
+                self.ensemble.pause(member)
+                rest = argparse.Namespace(hosts=",".join(other.host for other in self.others(member)))
+                until_gone(rest, ids(links))
+                self.ensemble.resume(member)
+                self.ensemble.wait_leader(PATIENCE_S)
+                answers = wait_ended(self.ensemble, ids(links))
+                deadline = time.monotonic() + PATIENCE_S
+                while any(self.record(answer, member) is None or self.record(answer, member)["cause"] == "lives"
+                          for answer in answers.values()) and time.monotonic() < deadline:
+                    answers = wait_ended(self.ensemble, ids(links))
+                notes.append(judge(answers, "server_stall"))
+                assert not kept.broken, f"sessions of the other servers were harmed: {kept.broken[0]!r}"
+            for link in links + safe:
+                link.drop()
+        return ", ".join(notes)
+
+    def killed_leader(self):
+        """Its clients do not come back."""
+        leader = self.ensemble.wait_leader(PATIENCE_S)
+        links = connect(leader, self.rounds)
+        wanted = ids(links)
+        leader.kill()
+        rest = argparse.Namespace(hosts=",".join(other.host for other in self.others(leader)))
+        try:
+            answers = wait_ended(rest, wanted, SHORT)
+            assert sum("error" in server for server in answers[wanted[0]]["servers"]) == 1, answers[wanted[0]]
+            return judge(answers, "leader_change")
+        finally:
+            leader.start()
+            self.ensemble.wait_leader(PATIENCE_S)
+
+    def killed_follower(self):
+        """Its clients do not come back; it is started at once, but remembers nothing."""
+        self.ensemble.wait_leader(PATIENCE_S)
+        follower = self.ensemble.followers()[0]
+        links = connect(follower, self.rounds)
+        wanted = ids(links)
+        follower.kill()
+        follower.start()
+        return judge(wait_ended(self.ensemble, wanted), "server_lost")
+
+    def text(self):
+        """The command's text, and what it says about servers and sessions that it does not know."""
+        link = connect(self.ensemble.members[0], 1)[0]
+        wanted = hex(link.session_id)
+        assert "is alive" in sessions(self.ensemble, "why", wanted)
+        link.close_session()
+        wait_ended(self.ensemble, [wanted])
+        text = sessions(self.ensemble, "why", wanted)
+        assert text.startswith(f"{wanted}: closed\nThe client closed the session.\n"), text
+        assert re.search(r"^Server 1 \((leader|follower)\), \S+ \S+ UTC: closed\n", text, re.M), text
+        assert "Server 2" in text and "remembers nothing" in text, text
+        assert "unknown" in sessions(self.ensemble, "why", "0x123", code=1)
+
+
+def stalls_are_the_servers(rounds):
+    """A server alone that is stopped for several timeouts, again and again: its sessions, which ping, all live on."""
+    with Conclave(tick_ms=1000) as server:
+        links = [link for timeout in (2000, 3000, TIMEOUT_MS) for link in connect(server, 4, timeout_ms=timeout)]
+        with Pinger(links) as pinger:
+            for _ in range(rounds):
+                time.sleep(random.uniform(0, 0.6))
+                server.process.send_signal(signal.SIGSTOP)
+                time.sleep(random.uniform(0.2, 6))
+                server.process.send_signal(signal.SIGCONT)
+            time.sleep(1)
+            assert not pinger.broken, f"a session ended: {pinger.broken[0]!r}"
+        for link in links:
+            assert link.call(zk.exists("/"))[0] == 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("only", nargs="*")
+    options = parser.parse_args()
+    if missing := why_missing():
+        return cases.skip_all(missing)
+    suite = Suite(options.rounds, enter_own_network())
+    suite.open()
+    try:
+        return cases.run([suite.text, suite.closed_sessions, suite.killed_sessions, suite.moved_sessions,
+                          suite.clients_that_leave, suite.paused_clients, suite.cut_in_both_directions,
+                          suite.cut_from_the_client, suite.cut_to_the_client, suite.stopped_servers, suite.killed_follower,
+                          suite.killed_leader, cases.bound(stalls_are_the_servers, options.rounds)], options.only)
+    finally:
+        suite.ensemble.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

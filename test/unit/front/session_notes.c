@@ -1,0 +1,181 @@
+/* What a server notes about the end of sessions: which record each end leaves, and with which facts. */
+#include "support/service_harness.h"
+
+enum { T = 4000 };
+
+static const struct ledger_record *record_of(struct service_harness *h, const struct guest *p)
+{
+    return session_ledger_find(h->service.notes.ledger, p->c.session_id);
+}
+
+static const char *cause_of(struct service_harness *h, int64_t id)
+{
+    const struct ledger_record *r = session_ledger_find(h->service.notes.ledger, id);
+    return r != NULL ? session_cause_code(session_cause_find(&r->facts)) : "none";
+}
+
+/* Time passes with beats, until sessions are over. */
+static void pass(struct service_harness *h, int64_t ms)
+{
+    enum { STEP = 10 };
+    for (int64_t i = 0; i < ms; i += STEP) {
+        service_harness_advance(h, STEP);
+        service_harness_settle(h);
+    }
+}
+
+static bool mute(const struct connection *c, struct session_tcp *ret)
+{
+    *ret = (struct session_tcp){.known = true, .probes = 2, .heard_ms = T};
+    return true;
+}
+
+static void test_silent(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    h.service.notes.tcp = mute;
+    guest_open(&p, &h, T);
+    pass(&h, 1500);
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    service_harness_settle(&h);
+    guest_expect(&p, WIRE_XID_PING, 0);
+    int64_t id = p.c.session_id;
+    pass(&h, T + 1000);
+    assert_true(p.closed);
+    assert_string_equal(cause_of(&h, id), "network");
+    const struct session_facts *f = &record_of(&h, &p)->facts;
+    assert_int_equal(f->end, SESSION_END_EXPIRED);
+    assert_int_equal(f->link, SESSION_LINK_OPEN);
+    assert_string_equal(f->client, "10.1.2.3:4567");
+    assert_string_equal(f->last_request, "ping");
+    assert_in_range(f->silent_ms, T, T + 200);
+    assert_in_range(f->gap_ms, 1400, 1600);
+    assert_in_range(f->linked_ms, T + 1500, T + 2000);
+    assert_true(f->decided && f->owner_here);
+    assert_in_range(f->heard_ms, T, T + 200);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+static void test_left(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, T);
+    int64_t id = p.c.session_id;
+    pass(&h, 500);
+    connection_lost(&p.c, false, NULL);
+    guest_finish(&p);
+    assert_string_equal(cause_of(&h, id), "lives");
+    pass(&h, T + 1000);
+    assert_string_equal(cause_of(&h, id), "client_left");
+    const struct session_facts *f = &session_ledger_find(h.service.notes.ledger, id)->facts;
+    assert_in_range(f->unlinked_ms, T - 700, T + 200);
+    assert_in_range(f->silent_ms, 0, 600);
+    service_harness_finish(&h);
+}
+
+/* A client that comes back has a new connection, and the record of the old one goes. */
+static void test_resumed(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct guest again;
+    struct wire_connect_response response;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, T);
+    int64_t id = p.c.session_id;
+    connection_drop(&p.c, "of the test");
+    guest_finish(&p);
+    assert_int_equal(session_ledger_find(h.service.notes.ledger, id)->facts.link,
+                     SESSION_LINK_DROPPED);
+    guest_init(&again, &h);
+    guest_connect(&again, 0, T, id, slice_make(p.passwd, sizeof p.passwd), true);
+    service_harness_settle(&h);
+    guest_connected(&again, &response);
+    assert_int_equal(response.session_id, id);
+    assert_string_equal(cause_of(&h, id), "none");
+    guest_request(&again, WIRE_CLOSE_SESSION, slice_str(""));
+    service_harness_settle(&h);
+    assert_string_equal(cause_of(&h, id), "closed");
+    assert_true(session_ledger_find(h.service.notes.ledger, id)->orderly);
+    guest_finish(&again);
+    service_harness_finish(&h);
+}
+
+static void test_killed(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct buf ids;
+    struct wire_id who = {slice_str("digest"), slice_str("anna:hash")};
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, T);
+    int64_t id = p.c.session_id;
+    buf_init(&ids, 0);
+    wire_encode_id(&ids, &who);
+    assert_int_equal(service_kill_session(&h.service, 99, wire_vector_make(&ids, 1), "anna"),
+                     CONCLAVE_NO_NODE);
+    assert_int_equal(service_kill_session(&h.service, id, wire_vector_make(&ids, 1), "anna"), 0);
+    service_harness_settle(&h);
+    assert_true(p.closed);
+    assert_string_equal(cause_of(&h, id), "killed");
+    assert_string_equal(record_of(&h, &p)->facts.by, "anna");
+    buf_finish(&ids);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+/* A pause of the process is noted, and the session gets it back. */
+static void test_stall(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, T);
+    int64_t id = p.c.session_id;
+    pass(&h, 500);
+    service_harness_advance(&h, 3 * T);
+    service_harness_settle(&h);
+    assert_false(p.closed);
+    connection_lost(&p.c, false, NULL); /* the client has given up meanwhile */
+    guest_finish(&p);
+    pass(&h, T + 2000);
+    assert_string_equal(cause_of(&h, id), "server_stall");
+    assert_in_range(session_ledger_find(h.service.notes.ledger, id)->facts.stalled_ms, 2 * T,
+                    3 * T);
+    service_harness_finish(&h);
+}
+
+static void test_off(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct client_limits limits = client_limits_default();
+    limits.ended_sessions_max = 0;
+    service_harness_init(&h, &limits);
+    assert_null(h.service.notes.ledger);
+    guest_open(&p, &h, T);
+    guest_request(&p, WIRE_CLOSE_SESSION, slice_str(""));
+    service_harness_settle(&h);
+    guest_finish(&p);
+    guest_open(&p, &h, T);
+    pass(&h, T + 1000);
+    assert_true(p.closed);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_silent), cmocka_unit_test(test_left),  cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_killed), cmocka_unit_test(test_stall), cmocka_unit_test(test_off),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    body_finish();
+    return failed;
+}
