@@ -349,6 +349,10 @@ class Cluster:
             self.wait_state("ok")
         return self
 
+    def leader(self):
+        """The first manager that has led."""
+        return next(manager for manager in self.managers if " elected: this manager leads" in manager.text())
+
     def current(self):
         return self.tree.json(f"{self.root}/current") or {}
 

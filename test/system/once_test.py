@@ -23,41 +23,15 @@ import cases  # noqa: E402
 import zookeeper  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 from ensemble import Ensemble, four_letters  # noqa: E402
+from proxy import Proxy  # noqa: E402
 from zookeeper import ZooKeeper  # noqa: E402
 
 BUILD = os.environ.get("CONCLAVE_BUILD", "build")
 ACTOR = os.path.join(BUILD, "test", "system", "once_test")
-PROXY = os.path.join(BUILD, "test", "system", "fault_proxy")
 WAIT_S = 120
 SWEEPERS = 16
 seconds = 20
 rng = random.Random(1)
-
-
-class Proxy:
-    """The fault proxy before a server."""
-
-    def __init__(self, server):
-        self.process = subprocess.Popen([PROXY, "0", str(server.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
-        self.host = "127.0.0.1:" + self.process.stdout.readline().split()[1]
-
-    def do(self, command):
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        assert not answer.startswith("error"), (command, answer)
-        return answer
-
-    def stop(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=WAIT_S)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
 
 class Writer:
@@ -121,7 +95,7 @@ def test_the_server_alone_is_killed():
 
 def test_links_are_cut():
     with Ensemble() as ensemble:
-        proxies = [Proxy(member) for member in ensemble.members]
+        proxies = [Proxy(member.port) for member in ensemble.members]
         try:
             writer = Writer(",".join(proxy.host for proxy in proxies), seconds)
             while writer.runs():
@@ -132,7 +106,7 @@ def test_links_are_cut():
             writes, lost = writer.end()
         finally:
             for proxy in proxies:
-                proxy.stop()
+                proxy.end()
     assert lost >= 10, lost
     return f"{writes} writes, {lost} links lost"
 
@@ -157,7 +131,7 @@ def test_a_link_is_cut_after_every_byte():
 
 
 def test_commands_do_not_fail_for_a_lost_link():
-    with Conclave() as server, Proxy(server) as proxy:
+    with Conclave() as server, Proxy(server.port) as proxy:
         def run(fault, *words):
             proxy.do(fault)
             done = subprocess.run([program(), *words, "--server", proxy.host], capture_output=True, text=True,

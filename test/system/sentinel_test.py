@@ -290,7 +290,7 @@ def test_leader_and_master_that_die_together():
     with SentinelCluster("both", "--period", "1s", "--min-down", "500ms", "--op-timeout", "1s", "--session", "6s") as cluster:
         cluster.start()
         master = cluster.settle()
-        leader = next(manager for manager in cluster.managers if " elected: this manager leads" in manager.text())
+        leader = cluster.leader()
         place = next(i for i, manager in enumerate(cluster.managers) if manager is not leader)
         stalls = Stalls()
         died = time.monotonic()
@@ -308,7 +308,7 @@ def test_E112_a_leader_that_stops_with_the_master_loses_its_lead():
     with SentinelCluster("stops", "--session", "20s", "--min-down", "2s", "--op-timeout", "2s") as cluster:
         cluster.start()
         first = cluster.settle()
-        leader = next(manager for manager in cluster.managers if " elected: this manager leads" in manager.text())
+        leader = cluster.leader()
         writer = cluster.writer("b", wait=True)
         writer.wait_acks(20)
         leader.send(signal.SIGSTOP)

@@ -17,11 +17,10 @@ import tempfile
 import time
 
 import conclave
+from proxy import Proxy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHILD = os.path.join(HERE, "switch_child.py")
-BUILD = os.environ.get("CONCLAVE_BUILD") or os.path.join(os.path.dirname(os.path.dirname(HERE)), "build")
-PROXY = os.path.join(BUILD, "test", "system", "fault_proxy")
 DIR = "/duel"
 PATIENCE_S = 40
 FENCE_TIMEOUT_MS = 1000  # starting the shell that fences takes a while on a busy machine
@@ -57,25 +56,6 @@ def send(pid, number):
         os.kill(pid, number)
     except ProcessLookupError:
         pass
-
-
-class Proxy:
-    """The fault proxy before the server, for one member."""
-
-    def __init__(self, port):
-        self.process = subprocess.Popen([PROXY, "0", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.host = "127.0.0.1:" + self.process.stdout.readline().split()[1]
-
-    def do(self, command):
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        assert answer == "ok", (command, answer)
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait(10)
-        self.process.stdout.close()
 
 
 class Member:

@@ -202,7 +202,7 @@ static void cluster_znodes_on_member(struct conclave_group *group, enum conclave
     } else if (record_read(&REDIS_REPORT, member->data, member->data_len, report) != 0) {
         return;
     } else if (member->self) {
-        s->callbacks.on_own_report(s->callbacks.ctx, report->seq);
+        s->callbacks.on_own_report(s->callbacks.ctx, report);
     } else {
         report->mzxid = member->mzxid;
         s->callbacks.on_report(s->callbacks.ctx, report);
@@ -548,21 +548,27 @@ static void cluster_znodes_on_written(struct conclave_client *client,
     part_gone(s);
 }
 
+/* The path of the election's node that this manager has. False: it has none. */
+static bool lead_path(const struct redis_store *s, char path[REDIS_PATH_MAX])
+{
+    char node[128] = "";
+    if (s->election != NULL) {
+        conclave_election_node(s->election, node, sizeof node);
+    }
+    size_t len = strlen(redis_path(s->root, "election/", path));
+    snprintf(path + len, REDIS_PATH_MAX - len, "%s", node);
+    return node[0] != '\0';
+}
+
 /* Frees w on failure. */
 static int write_submit(struct znode_write *w, const struct conclave_op *parts, size_t count)
 {
     struct redis_store *s = w->store;
     struct conclave_op all[REDIS_PARTS_MAX + 1];
-    char node[128] = "";
     char path[REDIS_PATH_MAX];
     int error = CONCLAVE_EFENCED;
     assert(count > 0 && count <= REDIS_PARTS_MAX);
-    if (s->election != NULL && conclave_election_is_leader(s->election)) {
-        conclave_election_node(s->election, node, sizeof node);
-    }
-    if (node[0] != '\0') {
-        size_t len = strlen(redis_path(s->root, "election/", path));
-        snprintf(path + len, sizeof path - len, "%s", node);
+    if (s->election != NULL && conclave_election_is_leader(s->election) && lead_path(s, path)) {
         all[0] = conclave_op_path(CONCLAVE_OP_CHECK, path, -1);
         memcpy(all + 1, parts, count * sizeof *parts);
         struct conclave_op op = conclave_op_multi(all, count + 1);
@@ -666,6 +672,46 @@ int redis_store_answer(struct redis_store *store, const char *name,
     parts[count++] =
         conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, below, removed), -1);
     return write_submit_text(w, parts, count, &out);
+}
+
+/* --- the node by which this manager leads */
+
+struct lead_find {
+    struct redis_store *store;
+    void (*done)(void *ctx, int error);
+    void *ctx;
+};
+
+static void on_lead_found(struct conclave_client *client, const struct conclave_reply *reply,
+                          void *ctx)
+{
+    struct lead_find *f = ctx;
+    struct redis_store *s = f->store;
+    f->done(f->ctx, reply->error);
+    free(f);
+    part_gone(s);
+}
+
+/* A session reads no state that is older than what it has read, and a node of the election never comes back. */
+int redis_store_find_lead(struct redis_store *store, void (*done)(void *ctx, int error), void *ctx)
+{
+    char path[REDIS_PATH_MAX];
+    if (!lead_path(store, path)) {
+        return CONCLAVE_NO_NODE;
+    }
+    struct lead_find *f = calloc(1, sizeof *f);
+    if (f == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    *f = (struct lead_find){.store = store, .done = done, .ctx = ctx};
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
+    int error = conclave_submit(store->settings.client, &op, on_lead_found, f);
+    if (error != 0) {
+        free(f);
+        return error;
+    }
+    store->parts++;
+    return 0;
 }
 
 /* --- the end of another manager's lead */

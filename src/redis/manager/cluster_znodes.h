@@ -29,8 +29,8 @@ struct redis_store;
 struct redis_store_callbacks {
     void (*on_change)(void *ctx); /* current, plan or requests changed */
     void (*on_report)(void *ctx, const struct redis_report *report); /* of another manager */
-    void (*on_own_report)(void *ctx,
-                          uint64_t seq); /* this manager's, read back from the ensemble */
+    /* from this manager's node, read back from the ensemble */
+    void (*on_own_report)(void *ctx, const struct redis_report *report);
     void (*on_gone)(void *ctx, const char *id);
     void (*on_membership)(void *ctx, enum conclave_membership membership);
     void (*on_closed)(void *ctx); /* called last; the store is freed */
@@ -115,6 +115,12 @@ int redis_store_answer(struct redis_store *store, const char *name,
 typedef void (*redis_lead_fn)(void *ctx, int error, const char *id);
 int redis_store_end_lead(struct redis_store *store, const struct redis_report *report,
                          const char *node, redis_lead_fn done, void *ctx) CONCLAVE_MUST_USE;
+
+/* Looks for the node of the election that this manager has, in a state of the ensemble that is not older than anything
+ * this store has read. 0: done is called once, also while the store is closing, with 0 (it is there) or why that is not
+ * known. CONCLAVE_NO_NODE: this manager has none. That, CONCLAVE_ENOMEM, ...: done is not called. */
+int redis_store_find_lead(struct redis_store *store, void (*done)(void *ctx, int error),
+                          void *ctx) CONCLAVE_MUST_USE;
 
 /* The client, for requests that need no fence. */
 struct conclave_client *redis_store_client(const struct redis_store *store);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAD_REPORTS = 4 }; /* of a leading manager per REDIS_LEAD_MS */
+enum { LEAD_REPORT_MS = 250 }; /* between two reports of a leading manager, at most */
 
 struct redis_manager {
     struct redis_manager_settings s;
@@ -110,25 +110,35 @@ static void manager_announce(struct redis_manager *m)
     }
 }
 
+/* Until the next report. While it leads, it also looks when it may no longer act. */
+static int64_t manager_pause_ms(const struct redis_manager *m)
+{
+    int64_t pause_ms = m->s.config->period_ms;
+    int64_t left_ms = leader_watch_left_ms(m->watch);
+    if (!m->leads) {
+        return pause_ms;
+    }
+    pause_ms = pause_ms < LEAD_REPORT_MS ? pause_ms : LEAD_REPORT_MS;
+    return left_ms > 0 && left_ms < pause_ms ? left_ms : pause_ms;
+}
+
 static void manager_report(struct redis_manager *m)
 {
+    struct conclave_session session = CONCLAVE_SESSION_INIT;
     const struct redis_config *config = m->s.config;
     if (m->closing) {
         return;
     }
     uv_update_time(m->s.loop);
-    int64_t pause_ms = config->period_ms;
-    if (m->leads && pause_ms > REDIS_LEAD_MS / LEAD_REPORTS) {
-        pause_ms = REDIS_LEAD_MS / LEAD_REPORTS;
-    }
-    uv_timer_start(&m->timer, on_report_timer, (uint64_t)pause_ms, 0);
+    uv_timer_start(&m->timer, on_report_timer, (uint64_t)manager_pause_ms(m), 0);
     if (m->s.dry_run) {
         return;
     }
     manager_announce(m);
     redis_report_make(&m->report, config, redis_monitor_nodes(m->monitor), redis_link_now_ms());
     m->report.seq++;
-    leader_watch_reports(m->watch, m->report.seq);
+    conclave_client_session(m->s.client, &session);
+    m->report.lead_ms = leader_watch_report(m->watch, m->report.seq, session.timeout_ms);
     if (redis_store_report(m->store, &m->report) != 0) {
         manager_tell(m, "report-failed", REDIS_NONE, "out of memory: no report this time");
     }
@@ -220,9 +230,20 @@ static void check_options(struct redis_manager *m, const struct redis_report *re
     }
 }
 
+/* From this manager's node. */
+static void on_own_report(void *ctx, const struct redis_report *report)
+{
+    struct redis_manager *m = ctx;
+    if (m->watch != NULL) {
+        leader_watch_read_back(m->watch, report);
+    }
+}
+
+/* The own one may be among them: after a lost link the group may not have found its node yet. */
 static void on_report(void *ctx, const struct redis_report *report)
 {
     struct redis_manager *m = ctx;
+    on_own_report(m, report);
     if (redis_managers_saw(&m->managers, report, redis_link_now_ms()) != 0) {
         manager_tell(m, "too-many-managers", REDIS_NONE,
                      "there are more than %d; manager %s is not counted", REDIS_MANAGERS_MAX,
@@ -230,15 +251,6 @@ static void on_report(void *ctx, const struct redis_report *report)
         return;
     }
     check_options(m, report);
-    manager_wake(m);
-}
-
-static void on_own_report(void *ctx, uint64_t seq)
-{
-    struct redis_manager *m = ctx;
-    if (m->watch != NULL) {
-        leader_watch_confirms(m->watch, seq);
-    }
     manager_wake(m);
 }
 
@@ -297,6 +309,7 @@ static int manager_on_elected(struct conclave_election *election, struct conclav
     manager_event(m, "elected", REDIS_NONE, -1, true, "this manager leads");
     redis_journal_begin(m->journal);
     m->leads = true;
+    leader_watch_lead(m->watch, true);
     leader_watch_follow(m->watch, "", "");
     manager_report(m);
     redis_driver_lead(m->driver, token.czxid);
@@ -308,6 +321,9 @@ static void manager_on_revoked(struct conclave_election *election, int why, int6
 {
     struct redis_manager *m = ctx;
     m->leads = false;
+    if (m->watch != NULL) {
+        leader_watch_lead(m->watch, false);
+    }
     if (m->driver != NULL) {
         redis_driver_stop(m->driver);
     }
@@ -490,13 +506,9 @@ static bool manager_may_act(void *ctx)
     return m->watch != NULL && leader_watch_may_act(m->watch);
 }
 
-static void manager_on_lead_removed(void *ctx, const char *id)
+static void on_watch_event(void *ctx, const char *name, const char *text)
 {
-    struct redis_manager *m = ctx;
-    manager_tell(m, "lead-removed", REDIS_NONE,
-                 "the master is down, and manager %s, which led, does not report any more: another "
-                 "manager leads now",
-                 id);
+    manager_event(ctx, name, REDIS_NONE, -1, false, text);
 }
 
 static int open_watch(struct redis_manager *m)
@@ -506,7 +518,9 @@ static int open_watch(struct redis_manager *m)
                                              .nodes = redis_monitor_nodes(m->monitor),
                                              .store = m->store,
                                              .managers = &m->managers,
-                                             .on_removed = manager_on_lead_removed,
+                                             .incarnation = m->report.incarnation,
+                                             .on_event = on_watch_event,
+                                             .on_proved = manager_on_change,
                                              .ctx = m};
     int rc = leader_watch_create(&settings, &m->watch);
     m->parts += rc == 0;
@@ -596,6 +610,7 @@ static int manager_init(struct redis_manager *m)
     bool fits = (size_t)snprintf(m->root, sizeof m->root, "%s", m->s.root) < sizeof m->root &&
                 (size_t)snprintf(m->id, sizeof m->id, "%s", m->s.id) < sizeof m->id;
     memcpy(m->report.id, m->id, sizeof m->report.id);
+    memcpy(m->managers.own, m->report.incarnation, sizeof m->managers.own);
     return fits ? 0 : CONCLAVE_EINVAL;
 }
 

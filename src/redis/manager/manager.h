@@ -7,8 +7,8 @@
  *                   \                                  /
  *                    '──> driver: verdicts, steps ────'──> commands by the monitor, records by the store
  *
- * A report goes out every period, four times per REDIS_LEAD_MS while this manager leads, and at once when its view of a
- * server changes.
+ * A report goes out every period, four times a second while this manager leads, and at once when its view of a server
+ * changes.
  */
 #ifndef REDIS_MANAGER_MANAGER_H
 #define REDIS_MANAGER_MANAGER_H

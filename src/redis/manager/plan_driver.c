@@ -14,6 +14,7 @@ enum { RETRY_MS = 250, LOOK_MS = 50, SECOND_MS = 1000, ACTIONS_A_SECOND = 50 };
 /*
  *   IDLE --- lead ---> LEADING --- begin ---> BUSY --- end ---> LEADING
  *   LEADING --- stop ---> IDLE       BUSY --- stop ---> DRAINING, or IDLE if it was fencing, which is cancelled
+ *                                    BUSY --- may not act ---> LEADING if it was fencing, which is cancelled
  *   DRAINING --- end ---> IDLE       DRAINING --- lead ---> STALE
  *   STALE --- end ---> LEADING       STALE --- stop ---> DRAINING
  */
@@ -73,13 +74,6 @@ static void driver_wait(struct redis_driver *d, int64_t ms)
     assert(d->state != DRIVER_CLOSED);
     uv_update_time(d->s.loop);
     uv_timer_start(&d->timer, driver_step, ms > 0 ? (uint64_t)ms : 0, 0);
-}
-
-void redis_driver_wake(struct redis_driver *driver)
-{
-    if (driver->state == DRIVER_LEADING) {
-        driver_wait(driver, 0);
-    }
 }
 
 /* An action has ended. Returns whether it belongs to the present term. */
@@ -208,6 +202,29 @@ static int driver_fence(struct redis_driver *d)
 static bool driver_may_act(const struct redis_driver *d)
 {
     return d->s.dry_run || (conclave_election_is_leader(d->s.election) && d->s.may_act(d->s.ctx));
+}
+
+/* A method that goes on could harm the master that another manager names. Its result is not known, so the planner asks
+ * for it again as soon as this manager may act. */
+static void driver_stop_fencing(struct redis_driver *d)
+{
+    assert(d->state == DRIVER_BUSY && d->action.kind == REDIS_ACTION_FENCE);
+    redis_fencer_cancel(d->s.fencer); /* it does not report: the running action ends here */
+    driver_enter(d, DRIVER_LEADING);
+    driver_tell(d, "fencing-stopped", d->action.node, -1, false,
+                "the ensemble does not confirm that this manager leads: the fencing methods were "
+                "stopped, and run again when it does");
+    driver_wait(d, d->s.config->period_ms);
+}
+
+void redis_driver_wake(struct redis_driver *driver)
+{
+    if (driver->state == DRIVER_LEADING) {
+        driver_wait(driver, 0);
+    } else if (driver->state == DRIVER_BUSY && driver->action.kind == REDIS_ACTION_FENCE &&
+               !driver_may_act(driver)) {
+        driver_stop_fencing(driver);
+    }
 }
 
 /* For commands that follow an answer: the term may have ended meanwhile, and another one of this manager begun. */

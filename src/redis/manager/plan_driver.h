@@ -39,7 +39,8 @@ int redis_driver_create(const struct redis_driver_settings *settings,
 void redis_driver_lead(struct redis_driver *driver, int64_t token);
 void redis_driver_stop(struct redis_driver *driver);
 
-/* Something has changed: the driver asks the planner again soon. */
+/* Something has changed: the driver asks the planner again soon. If this manager may no longer act, running fencing
+ * methods are stopped. */
 void redis_driver_wake(struct redis_driver *driver);
 
 /* Stops. The monitor and the store must be closed already, so nothing is under way. Calls done from the loop. */

@@ -40,6 +40,9 @@ int redis_managers_saw(struct redis_managers *managers, const struct redis_repor
                        int64_t now_ms)
 {
     struct redis_manager_view *view = down_vote_place(managers, report->id);
+    if (managers->own[0] != '\0' && strcmp(report->incarnation, managers->own) == 0) {
+        return 0;
+    }
     if (view == NULL) {
         if (managers->count == REDIS_MANAGERS_MAX) {
             return CONCLAVE_ETOOMANY;

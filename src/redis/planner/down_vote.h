@@ -23,6 +23,8 @@ struct redis_manager_view {
 
 /* The other managers; the own report is not among them. About 1 MB: on the heap, all zero at first. */
 struct redis_managers {
+    char own
+        [REDIS_NAME_SIZE]; /* incarnation of this manager, whose reports are left out; "": none */
     size_t count;
     struct redis_manager_view views[REDIS_MANAGERS_MAX];
 };
@@ -34,7 +36,7 @@ struct redis_verdict {
     char why[REDIS_TEXT_SIZE]; /* for logs and status */
 };
 
-/* A report was read; reading the same one twice changes nothing. 0; CONCLAVE_ETOOMANY. */
+/* A report was read; reading the same one twice changes nothing, nor does the own one. 0; CONCLAVE_ETOOMANY. */
 int redis_managers_saw(struct redis_managers *managers, const struct redis_report *report,
                        int64_t now_ms);
 
@@ -42,8 +44,8 @@ int redis_managers_saw(struct redis_managers *managers, const struct redis_repor
 const struct redis_manager_view *redis_managers_find(const struct redis_managers *managers,
                                                      const char *id);
 
-/* From then on this manager, which leads since since_ms, does nothing, unless it reports again (own clock). INT64_MAX:
- * never, as far as is known; also for NULL. */
+/* From then on this manager, which leads since since_ms, does nothing, unless it reports again (own clock): by the lead_ms
+ * that its last report states. INT64_MAX: never, as far as is known; also for NULL. */
 int64_t redis_lead_until_ms(const struct redis_manager_view *view, int64_t since_ms);
 
 /* The node of a manager is gone: its vote counts no longer. */

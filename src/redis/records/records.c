@@ -238,7 +238,6 @@ void redis_report_make(struct redis_report *ret, const struct redis_config *conf
 {
     ret->managers = config->managers;
     ret->period_ms = config->period_ms;
-    ret->lead_ms = REDIS_LEAD_MS;
     ret->node_count = config->node_count;
     for (size_t i = 0; i < config->node_count; i++) {
         const struct redis_node *node = &nodes[i];

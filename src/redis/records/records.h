@@ -132,15 +132,14 @@ struct redis_report_node {
     bool link_up;
 };
 
-enum { REDIS_LEAD_MS = 1000 }; /* lead_ms of this version */
-
 struct redis_report {
     char id[REDIS_NAME_SIZE];
     char incarnation[REDIS_NAME_SIZE]; /* of the manager's process */
     uint64_t seq;                      /* grows with every report */
     int managers; /* as configured; a difference between managers is reported */
     int64_t period_ms;
-    /* if it leads, it does nothing once its newest confirmed report is older; 0: it acts as long as its session lasts */
+    /* if it leads, this report, once confirmed, lets it act for so long after it was made (redis/planner/lead_proof.h); 0:
+     * it acts as long as its session lasts */
     int64_t lead_ms;
     int64_t mzxid;                     /* of its znode; not in the JSON */
     char sentinel[REDIS_ADDRESS_SIZE]; /* where it serves Sentinel's protocol; "" nowhere */
@@ -181,7 +180,7 @@ struct redis_current redis_gem_nodes_of(const struct redis_current *current);
  * creates the node first and names the server by a second write. */
 bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret);
 
-/* Fills in a report of these nodes, config->node_count of them. */
+/* Fills in a report of these nodes, config->node_count of them. The rest is the caller's: who reports, seq, lead_ms. */
 void redis_report_make(struct redis_report *ret, const struct redis_config *config,
                        const struct redis_node *nodes, int64_t now_ms);
 

@@ -127,13 +127,14 @@ static void a_report_comes_back_as_it_was(void **state)
     snprintf(in.id, sizeof in.id, "m1");
     snprintf(in.incarnation, sizeof in.incarnation, "abc");
     in.seq = 17;
+    in.lead_ms = 1700;
     redis_report_make(&in, &config, nodes, 150);
     struct buf text;
     buf_init(&text, 0);
     record_write(&text, &REDIS_REPORT, &in);
     assert_int_equal(record_read(&REDIS_REPORT, text.data, text.len, &out), 0);
     assert_int_equal(out.seq, 17);
-    assert_int_equal(out.lead_ms, REDIS_LEAD_MS);
+    assert_int_equal(out.lead_ms, 1700);
     assert_int_equal(out.node_count, 2);
     assert_int_equal(out.nodes[0].age_ms, -1);
     assert_string_equal(out.nodes[1].address, "b:2");
