@@ -149,11 +149,16 @@ CONCLAVE_API void conclave_redis_reply_free(struct conclave_redis_reply *reply);
 CONCLAVE_API void conclave_redis_client_problem(struct conclave_redis_client *client, char *text,
                                                 size_t size);
 
-/* Ends commands that run (CONCLAVE_ECLOSED; CONCLAVE_CONNECTION_LOSS for a write that was sent), waits for
- * them and frees the client. 0; CONCLAVE_ETIMEDOUT: not yet: no further command begins, call it again;
- * CONCLAVE_EDEADLK (in a callback), CONCLAVE_EFORK: nothing was done. NULL is allowed. */
-CONCLAVE_API int conclave_redis_client_close(struct conclave_redis_client *client,
-                                             int64_t timeout_ms) CONCLAVE_MUST_USE;
+/* Ends the client: commands that run return soon (CONCLAVE_ECLOSED; CONCLAVE_CONNECTION_LOSS for a write that was
+ * sent), no further one begins. Asynchronous, any number of times, also from a callback. */
+CONCLAVE_API void conclave_redis_client_close(struct conclave_redis_client *client);
+
+/* Closes, and waits until no command runs. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK (in a callback), CONCLAVE_EFORK. */
+CONCLAVE_API int conclave_redis_client_close_wait(struct conclave_redis_client *client,
+                                                  int64_t timeout_ms);
+
+/* Frees a client for which conclave_redis_client_close_wait has returned 0. NULL is allowed. */
+CONCLAVE_API void conclave_redis_client_destroy(struct conclave_redis_client *client);
 
 #ifdef __cplusplus
 }

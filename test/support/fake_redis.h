@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct fake_redis;
 
 /* The fate of a command. */
@@ -44,5 +48,9 @@ int64_t fake_redis_value(struct fake_redis *f);
 int fake_redis_count(struct fake_redis *f, const char *name); /* commands of this name */
 int fake_redis_accepted(struct fake_redis *f);                /* connections so far */
 int fake_redis_open(struct fake_redis *f);                    /* connections now */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -63,5 +63,6 @@ struct test_case {
 extern const std::vector<test_case> client_cases;
 extern const std::vector<test_case> recipe_cases;
 extern const std::vector<test_case> life_cases;
+extern const std::vector<test_case> redis_cases;
 
 #endif

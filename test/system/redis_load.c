@@ -152,7 +152,11 @@ static int run(struct conclave_recipes *recipes, char **argv, bool secured)
     char problem[256];
     conclave_redis_client_problem(user.redis, problem, sizeof problem);
     fprintf(stderr, "last problem: %s\n", problem);
-    return conclave_redis_client_close(user.redis, CLOSE_MS);
+    error = conclave_redis_client_close_wait(user.redis, CLOSE_MS);
+    if (error == 0) {
+        conclave_redis_client_destroy(user.redis);
+    }
+    return error;
 }
 
 int main(int argc, char **argv)

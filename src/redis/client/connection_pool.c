@@ -155,6 +155,7 @@ int connection_pool_wait_end(struct connection_pool *pool, int64_t deadline_ns)
     while (error == 0 && pool->running > 0) {
         error = thread_signals_wait(&pool->signals, deadline_ns);
     }
+    error = pool->running > 0 ? error : 0;
     thread_signals_unlock(&pool->signals);
     return error;
 }

@@ -142,42 +142,45 @@ out:
     return error;
 }
 
-static void redis_client_free(struct conclave_redis_client *c)
+void conclave_redis_client_close(struct conclave_redis_client *c)
 {
+    if (c->pid == getpid()) {
+        connection_pool_close(&c->pool);
+        conclave_redis_close(c->redis); /* wakes the commands that wait for a master */
+    }
+}
+
+int conclave_redis_client_close_wait(struct conclave_redis_client *c, int64_t timeout_ms)
+{
+    int64_t now_ns = clock_monotonic_ns(clock_system());
+    bool ends = timeout_ms != CONCLAVE_FOREVER && timeout_ms <= TIME_MAX_MS;
+    if (c->pid != getpid()) {
+        return CONCLAVE_EFORK;
+    }
+    conclave_redis_client_close(c);
+    int error = conclave_redis_close_wait(c->redis, timeout_ms);
+    if (error == 0) {
+        error = connection_pool_wait_end(&c->pool, ends ? now_ns + timeout_ms * MS : INT64_MAX);
+    }
+    return error;
+}
+
+void conclave_redis_client_destroy(struct conclave_redis_client *c)
+{
+    if (c == NULL || c->pid != getpid()) {
+        return;
+    }
+    if (connection_pool_wait_end(&c->pool, 0) != 0 || !connection_pool_is_closing(&c->pool)) {
+        (void)fprintf(stderr, "conclave: conclave_redis_client_destroy: the client is open: first "
+                              "call conclave_redis_client_close_wait\n");
+        abort();
+    }
     conclave_redis_destroy(c->redis);
     command_targets_finish(&c->targets);
     connection_pool_finish(&c->pool);
     credentials_finish(&c->credentials);
     thread_signals_finish(&c->problem_signals);
     free(c);
-}
-
-int conclave_redis_client_close(struct conclave_redis_client *c, int64_t timeout_ms)
-{
-    if (c == NULL) {
-        return 0;
-    }
-    if (c->pid != getpid()) {
-        return CONCLAVE_EFORK;
-    }
-    struct conclave_redis_view *view = NULL;
-    int64_t now_ns = clock_monotonic_ns(clock_system());
-    timeout_ms = timeout_ms < 0 ? 0 : timeout_ms > TIME_MAX_MS ? TIME_MAX_MS : timeout_ms;
-    int error = conclave_redis_wait_change(c->redis, 0, 0, &view);
-    conclave_redis_view_free(view);
-    if (error == CONCLAVE_EDEADLK) {
-        return error;
-    }
-    connection_pool_close(&c->pool);
-    conclave_redis_close(c->redis); /* wakes the commands that wait for a master */
-    error = connection_pool_wait_end(&c->pool, now_ns + timeout_ms * MS);
-    if (error == 0) {
-        error = conclave_redis_close_wait(c->redis, timeout_ms);
-    }
-    if (error == 0) {
-        redis_client_free(c);
-    }
-    return error;
 }
 
 void redis_client_note(struct conclave_redis_client *c, const char *server, const char *why)

@@ -73,7 +73,8 @@ static int client_scene(struct starving *s)
     MUST(s, error, "open");
     if (error == 0) {
         use(s, redis, master);
-        CHECK(s, conclave_redis_client_close(redis, PATIENCE_MS) == 0, "did not close");
+        CHECK(s, conclave_redis_client_close_wait(redis, PATIENCE_MS) == 0, "did not close");
+        conclave_redis_client_destroy(redis);
     }
     FED(s, (fake_redis_stop(master), fake_redis_stop(replica)));
     return error;

@@ -92,10 +92,16 @@ static void set_open(struct set *s, struct fake_zk *zk,
     assert_int_equal(conclave_redis_client_open(s->c.recipes, o, &s->redis), 0);
 }
 
+static void client_end(struct conclave_redis_client *redis)
+{
+    assert_int_equal(conclave_redis_client_close_wait(redis, PATIENCE_MS), 0);
+    conclave_redis_client_destroy(redis);
+}
+
 static void set_close(struct set *s)
 {
     conclave_redis_reply_free(s->reply);
-    assert_int_equal(conclave_redis_client_close(s->redis, PATIENCE_MS), 0);
+    client_end(s->redis);
     candidate_finish(&s->c);
     for (int i = 0; i < SERVERS; i++) {
         fake_redis_stop(s->at[i]);
@@ -568,11 +574,11 @@ static void options_are_checked(void **state)
     assert_int_equal(conclave_redis_client_open(c.recipes, &newer.known, &redis), CONCLAVE_EINVAL);
     newer.later = 0;
     assert_int_equal(conclave_redis_client_open(c.recipes, &newer.known, &redis), 0);
-    assert_int_equal(conclave_redis_client_close(redis, PATIENCE_MS), 0);
+    client_end(redis);
     newer.known.size = offsetof(struct conclave_redis_client_options, reply_max);
     newer.known.reply_max = 0; /* not known to an older program */
     assert_int_equal(conclave_redis_client_open(c.recipes, &newer.known, &redis), 0);
-    assert_int_equal(conclave_redis_client_close(redis, PATIENCE_MS), 0);
+    client_end(redis);
     candidate_finish(&c);
 }
 
@@ -591,12 +597,15 @@ static void closing_ends_commands(void **state)
     EVENTUALLY(fake_redis_value(s.at[A]) == 1);
     caller_start(&waiting, &s, CONCLAVE_REDIS_WRITE); /* for the connection */
     STAYS(!atomic_load(&waiting.done), 20);
-    set_close(&s);
+    conclave_redis_client_close(s.redis);
     caller_end(&sent);
     caller_end(&waiting);
     assert_int_equal(sent.error, CONCLAVE_CONNECTION_LOSS);
-    assert_true(waiting.error == CONCLAVE_ECLOSED); /* also if it had not begun */
-    assert_int_equal(conclave_redis_client_close(NULL, 0), 0);
+    assert_int_equal(waiting.error, CONCLAVE_ECLOSED); /* also if it had not begun */
+    assert_int_equal(incr(&s), CONCLAVE_ECLOSED);
+    assert_int_equal(conclave_redis_client_close_wait(s.redis, CONCLAVE_FOREVER), 0);
+    set_close(&s);
+    conclave_redis_client_destroy(NULL);
 }
 
 static void many_threads_share_few_connections(void **state)
