@@ -320,7 +320,38 @@ def redis(bench):
         program.end()
 
 
-LINK = {"uv_loop": ["-luv"], "redis": ["-lhiredis"]}
+def redis_client(bench):
+    """Writes to the master that the record names, reads from the replica that the managers report; both change their roles."""
+    if redis_servers.why_missing():
+        raise cases.Skip(redis_servers.why_missing())
+
+    def publish(verb, state, epoch, master, replica):
+        record = {"version": 1, "epoch": epoch, "state": state, "master": master.host, "run_id": master.info()["run_id"],
+                  "replicas": [replica.host], "unavailable": []}
+        report = {"id": "m", "period_ms": 1000, "nodes": {replica.host: {
+            "state": "up", "age_ms": 1, "role": "replica", "master": master.host, "link": "up", "offset": 1}}}
+        more = ["-p"] if verb == "create" else []
+        bench.conclave(verb, *more, "/redis_failover/example2/managers/m", json.dumps(report))
+        bench.conclave(verb, *more, "/redis_failover/example2/current", json.dumps(record))
+
+    with redis_servers.RedisServer() as first, redis_servers.RedisServer(of=first) as second:
+        second.wait_synced()
+        publish("create", "ok", 1, first, second)
+        program = bench.start("redis_client", "example2", "counter")
+        program.expect(rf"^\d+ at {first.host}, on a replica$")
+        program.expect(rf"^read \d+ from the (replica {second.host}|master {first.host})$")
+        publish("set", "failing_over", 1, first, second)
+        second.call("REPLICAOF", "NO", "ONE")
+        first.call("REPLICAOF", *second.host.split(":"))
+        first.wait_synced()
+        publish("set", "ok", 2, second, first)
+        program.expect(rf"^\d+ at {second.host}, on a replica$")
+        program.end()
+        safe = [int(line.split()[0]) for line in program.text().splitlines() if line.endswith("on a replica")]
+        assert safe == sorted(set(safe)) and int(second.call("GET", "counter")) >= safe[-1], program.text()
+
+
+LINK = {"uv_loop": ["-luv"], "redis": ["-lhiredis"], "redis_client": ["-lconclave-redis"]}
 
 
 # --- installed files -------------------------------------------------------------------------------------------------------
@@ -520,6 +551,8 @@ def versions(bench):
     functions = exported(bench)
     bare = [name for name, version in functions.items() if not version.startswith("CONCLAVE_")]
     assert functions and not bare, f"without a version: {bare or 'all'}"
+    wanted = bench.flags("conclave-redis")
+    assert "-lconclave-redis" in wanted and "-lconclave" in wanted and "-lhiredis" not in wanted, wanted
     for library in LIBRARIES:
         name = subprocess.run(["objdump", "-p", bench.installed(library + ".so")[0]], stdout=subprocess.PIPE, text=True, check=True)
         assert re.search(rf"SONAME\s+{library}\.so\.\d+$", name.stdout, re.M), name.stdout
@@ -562,17 +595,18 @@ def api_pages(bench):
 
 
 def static(bench):
-    """A program linked with the archive needs no shared library of ours."""
-    source = os.path.join(ROOT, "examples", "election.c")
-    archive = bench.installed("libconclave.a")[0]
-    binary = os.path.join(bench.folder, "static_election")
-    flags = [flag for flag in bench.flags("--static") if flag != "-lconclave"]
-    subprocess.run(["cc", *C_FLAGS, source, archive, "-o", binary, *flags], check=True)
+    """A program linked with the archives needs no shared library of ours."""
+    archives = [bench.installed(library + ".a")[0] for library in reversed(LIBRARIES)]
+    for name, package in (("election", "conclave"), ("redis_client", "conclave-redis")):
+        source = os.path.join(ROOT, "examples", f"{name}.c")
+        binary = os.path.join(bench.folder, f"static_{name}")
+        flags = [flag for flag in bench.flags("--static", package) if flag not in ("-lconclave", "-lconclave-redis")]
+        subprocess.run(["cc", *C_FLAGS, source, *archives[name == "election":], "-o", binary, *flags], check=True)
+        needs = subprocess.run(["objdump", "-p", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
+        assert "libconclave" not in needs, needs
     program = bench.start("static_election", "/example/static", "erin")
     program.expect(r"erin leads")
     program.end()
-    needs = subprocess.run(["objdump", "-p", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert "libconclave" not in needs, needs
 
 
 def compiled(bench, source):
