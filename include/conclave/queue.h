@@ -176,7 +176,7 @@ CONCLAVE_API int conclave_queue_take_async(struct conclave_queue *queue, int64_t
 /* --- looking --------------------------------------------------------------------- */
 
 struct conclave_queue_entry {
-    const char *name;
+    const char *name; /* of a dead letter "<guid>~" and the item's, if an earlier one had that */
     int priority;
     int attempts;       /* number of deliveries; of a dead letter 0 */
     int64_t session_id; /* that has claimed it; 0: none */
@@ -206,7 +206,8 @@ CONCLAVE_API int conclave_queue_size(struct conclave_queue *queue, int64_t timeo
                                      int64_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Returns a dead letter to its old place; attempts count from the beginning. 0, CONCLAVE_NO_NODE
- * (no such dead letter), CONCLAVE_ENOMEM (it may have been put back). Blocking. */
+ * (no such dead letter), CONCLAVE_NODE_EXISTS (an item has its name: try again when that was taken), CONCLAVE_ENOMEM (it may
+ * have been put back). Blocking. */
 CONCLAVE_API int conclave_queue_requeue(struct conclave_queue *queue, const char *name,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
 

@@ -188,7 +188,7 @@ static void fuzz_children(struct slice text)
         must(contenders_find(contenders, found, contenders[i].name) < found);
     }
     for (int layout = 0; layout <= CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY; layout++) {
-        struct queue_naming queue = {(enum conclave_queue_layout)layout, NULL};
+        struct queue_naming queue = {(enum conclave_queue_layout)layout, NULL, false};
         size_t due = 0;
         must(queue_names_order(&queue, names, count, 1000, &items, &found, &due) == 0);
         must(due <= found && found <= count);

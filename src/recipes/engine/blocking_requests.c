@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PAUSE_MS = 250 };
+
 struct blocking blocking_begin(struct conclave_client *client, int64_t timeout_ms)
 {
     return (struct blocking){.client = client,
@@ -35,6 +37,30 @@ int blocking_once(struct blocking *b, struct conclave_op op, struct conclave_rep
     return error == CONCLAVE_OPERATION_TIMEOUT ? CONCLAVE_ETIMEDOUT : error;
 }
 
+/* Refused for now; of the first two nobody knows whether it was carried out. */
+static bool is_refused(int error)
+{
+    return error == CONCLAVE_SESSION_MOVED || error == CONCLAVE_REQUEST_TIMEOUT ||
+           error == CONCLAVE_THROTTLED;
+}
+
+static bool client_has_ended(void *ctx)
+{
+    return state_is_final(client_state(ctx));
+}
+
+/* Until the next try; the end of the client or of the time comes first. */
+static void blocking_pause(const struct blocking *b)
+{
+    client_lock(b->client);
+    int64_t until_ns = client_deadline_ns(b->client, PAUSE_MS);
+    bool late = b->deadline_ns != CONCLAVE_FOREVER && b->deadline_ns < until_ns;
+    int error =
+        client_wait(b->client, client_has_ended, b->client, late ? b->deadline_ns : until_ns);
+    (void)error; /* in a thread that may not wait, the request says so */
+    client_unlock(b->client);
+}
+
 int blocking_request(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
 {
     b->repeated = false;
@@ -44,7 +70,9 @@ int blocking_request(struct blocking *b, struct conclave_op op, struct conclave_
     for (;;) {
         struct conclave_reply *reply = NULL;
         int error = blocking_try(b, op, &reply);
-        bool again = error == CONCLAVE_CONNECTION_LOSS || error == CONCLAVE_OPERATION_TIMEOUT;
+        bool refused = is_refused(error);
+        bool again =
+            refused || error == CONCLAVE_CONNECTION_LOSS || error == CONCLAVE_OPERATION_TIMEOUT;
         if (!again && ret_reply != NULL) {
             *ret_reply = reply;
             return error;
@@ -53,7 +81,10 @@ int blocking_request(struct blocking *b, struct conclave_op op, struct conclave_
         if (!again || blocking_is_late(b)) {
             return again ? CONCLAVE_ETIMEDOUT : error;
         }
-        b->repeated = true;
+        b->repeated = b->repeated || error != CONCLAVE_THROTTLED;
+        if (refused) {
+            blocking_pause(b);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * Requests for a blocking function that sends one after the other: they share one deadline, and are sent again when the
- * link is lost. No lock held for any of these.
+ * link is lost, and after a pause when the server cannot carry them out now. No lock held for any of these.
  */
 #ifndef RECIPES_ENGINE_BLOCKING_REQUESTS_H
 #define RECIPES_ENGINE_BLOCKING_REQUESTS_H

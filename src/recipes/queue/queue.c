@@ -138,7 +138,7 @@ static int queue_copy_options(struct conclave_queue *q, const struct conclave_qu
     q->options.path = q->base = strdup(o->path);
     q->path = folders ? text_concat(o->path, "/entries") : strdup(o->path);
     q->options.prefix = q->prefix = o->prefix != NULL ? strdup(o->prefix) : NULL;
-    q->naming = (struct queue_naming){o->layout, q->prefix};
+    q->naming = (struct queue_naming){o->layout, q->prefix, false};
     q->options.id = q->id = o->id != NULL ? strdup(o->id) : default_id();
     q->claims = o->claims_path != NULL ? strdup(o->claims_path)
                                        : text_concat(o->path, folders ? "/taken" : ".claims");

@@ -245,7 +245,7 @@ static int parts_error(const struct conclave_item *item, const struct conclave_r
 static void on_settled(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
-    bool no_dead = item->settle == SETTLE_DEAD && queue_part_error(reply, 2) == CONCLAVE_NO_NODE;
+    int letter_error = item->settle == SETTLE_DEAD ? queue_part_error(reply, 2) : 0;
     if (item->state != ITEM_SETTLING) {
         return;
     }
@@ -257,7 +257,9 @@ static void on_settled(struct step *step, const struct conclave_reply *reply)
         settle_refused(item, CONCLAVE_NOT_EMPTY); /* somebody made a child below it */
     } else if (parts_error(item, reply) != 0) {
         settle_refused(item, parts_error(item, reply));
-    } else if (no_dead) {
+    } else if (letter_error == CONCLAVE_NODE_EXISTS) {
+        item->name_taken = true;
+    } else if (letter_error == CONCLAVE_NO_NODE) {
         if (queue_ensure(item->queue, &item->ensure, item->queue->dead, queue_item_on_ensured) !=
             0) {
             recipes_retry_later(rt_of(item), &item->retry);
@@ -276,7 +278,7 @@ static void settle_send(struct conclave_item *item)
     struct conclave_queue *q = item->queue;
     size_t count = 2;
     struct conclave_op *parts = calloc(OWN_PARTS + item->parts_count, sizeof *parts);
-    char *dead = path_join(q->dead, item->name);
+    char *dead = queue_item_dead_path(q, item);
     if (parts == NULL || dead == NULL) {
         free(parts);
         free(dead);
@@ -571,6 +573,15 @@ int queue_item_fill(struct conclave_item *item, bool wrapped, const void *data, 
         (void)curator_items_count(data, len, item->starts);
     }
     return 0;
+}
+
+char *queue_item_dead_path(const struct conclave_queue *q, const struct conclave_item *item)
+{
+    char *other = item->name_taken ? queue_name_make_dead(item->name) : NULL;
+    const char *name = item->name_taken ? other : item->name;
+    char *path = name != NULL ? path_join(q->dead, name) : NULL;
+    free(other);
+    return path;
 }
 
 void queue_item_abandon(struct conclave_item *item)

@@ -48,6 +48,7 @@ struct conclave_item {
     size_t len;
     uint32_t *starts; /* of Curator's format: where each part starts in data */
     size_t starts_count;
+    bool name_taken; /* another dead letter has its name */
     int priority;
     int32_t version; /* of the item's node while it is claimed */
     int64_t session_id;
@@ -83,6 +84,9 @@ struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *n
 /* Copies what was read of it, once. wrapped: it may be in Curator's format. 0, CONCLAVE_ENOMEM. */
 int queue_item_fill(struct conclave_item *item, bool wrapped, const void *data,
                     size_t len) CONCLAVE_MUST_USE;
+
+/* The path for its dead letter, to be freed. NULL: no memory. */
+char *queue_item_dead_path(const struct conclave_queue *q, const struct conclave_item *item);
 
 /* Frees one that was not claimed, or NULL. */
 void queue_item_abandon(struct conclave_item *item);

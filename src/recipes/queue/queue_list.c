@@ -15,6 +15,7 @@
 /* The folders to list. */
 struct looking {
     const struct conclave_queue *queue;
+    struct queue_naming naming;
     const char *dir;
     size_t most;
     bool with_data;
@@ -109,8 +110,8 @@ static int read_entries(struct blocking *b, const struct looking *look,
     size_t count = 0;
     size_t due = 0;
     size_t n = 0;
-    int error = queue_names_order(&look->queue->naming, children->children,
-                                  children->children_count, queue_wall_ms(), &names, &count, &due);
+    int error = queue_names_order(&look->naming, children->children, children->children_count,
+                                  queue_wall_ms(), &names, &count, &due);
     if (error != 0) {
         return error;
     }
@@ -146,9 +147,11 @@ int conclave_queue_list(struct conclave_queue *q, enum conclave_queue_part part,
 {
     struct conclave_reply *claims = NULL;
     struct conclave_reply *children = NULL;
-    struct looking look = {q, part == CONCLAVE_QUEUE_DEAD ? q->dead : q->path, most, with_data};
+    bool dead = part == CONCLAVE_QUEUE_DEAD;
+    struct looking look = {q, q->naming, dead ? q->dead : q->path, most, with_data};
     struct blocking b = blocking_begin(q->host.handle.rt->client, timeout_ms);
     int error = recipes_may_block(q->host.handle.rt);
+    look.naming.dead = dead;
     if (error == 0 && part == CONCLAVE_QUEUE_ITEMS) {
         error = blocking_ask(&b, CONCLAVE_OP_GET_CHILDREN, q->claims, &claims);
         error = error == CONCLAVE_NO_NODE ? 0 : error;
@@ -189,6 +192,19 @@ int conclave_queue_size(struct conclave_queue *q, int64_t timeout_ms, int64_t *r
 
 /* --- dead letters ---------------------------------------------------------------------------- */
 
+/* An item stands where the letter would go. 0: the letter itself, by an earlier try whose answer was lost (it may be taken
+ * already), or by somebody else. CONCLAVE_NODE_EXISTS: another item. */
+static int moved_already(struct blocking *b, const char *from, const struct conclave_reply *letter)
+{
+    struct conclave_reply *now = NULL;
+    int error = blocking_ask(b, CONCLAVE_OP_EXISTS, from, &now);
+    if (error == 0 && now->stat.czxid == letter->stat.czxid) {
+        error = CONCLAVE_NODE_EXISTS;
+    }
+    conclave_reply_free(now);
+    return error == CONCLAVE_NO_NODE ? 0 : error;
+}
+
 /* One try. *ret_queue_missing: make it and try again. A try whose answer was lost is followed by
  * one that finds out. */
 static int move_back(struct conclave_queue *q, struct blocking *b, const char *from, const char *to,
@@ -205,10 +221,10 @@ static int move_back(struct conclave_queue *q, struct blocking *b, const char *f
         parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, from, letter->stat.version);
         error = blocking_request(b, conclave_op_multi(parts, 2), &reply);
         *ret_queue_missing = reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NO_NODE;
-        if (reply != NULL && (queue_part_error(reply, 0) == CONCLAVE_NODE_EXISTS ||
-                              (b->repeated && queue_part_error(reply, 1) == CONCLAVE_NO_NODE))) {
-            error =
-                0; /* an earlier try whose answer was lost (it may be taken already), or somebody else's */
+        if (reply != NULL && b->repeated && queue_part_error(reply, 1) == CONCLAVE_NO_NODE) {
+            error = 0; /* an earlier try whose answer was lost */
+        } else if (reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NODE_EXISTS) {
+            error = moved_already(b, from, letter);
         }
     }
     conclave_reply_free(letter);
@@ -218,6 +234,7 @@ static int move_back(struct conclave_queue *q, struct blocking *b, const char *f
 
 int conclave_queue_requeue(struct conclave_queue *q, const char *name, int64_t timeout_ms)
 {
+    struct queue_naming naming = q->naming;
     struct queue_name parsed;
     bool missing;
     struct blocking b = blocking_begin(q->host.handle.rt->client, timeout_ms);
@@ -225,11 +242,12 @@ int conclave_queue_requeue(struct conclave_queue *q, const char *name, int64_t t
     if (error != 0) {
         return error;
     }
-    if (name == NULL || strchr(name, '/') != NULL || !queue_name_parse(&q->naming, name, &parsed)) {
+    naming.dead = true;
+    if (name == NULL || strchr(name, '/') != NULL || !queue_name_parse(&naming, name, &parsed)) {
         return CONCLAVE_EINVAL;
     }
     char *from = path_join(q->dead, name);
-    char *to = path_join(q->path, name);
+    char *to = path_join(q->path, queue_name_of_dead(name));
     error = from == NULL || to == NULL ? CONCLAVE_ENOMEM : move_back(q, &b, from, to, &missing);
     if (error == CONCLAVE_NO_NODE && missing) {
         b.plain = queue_node_stays(q, q->path);

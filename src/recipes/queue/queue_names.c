@@ -1,5 +1,7 @@
 #include "recipes/queue/queue_names.h"
 
+#include "recipes/engine/option_copies.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@ enum {
     PRIORITY_MOST = 999,
     DUE_DIGITS = 11, /* of the native layout: until the year 2527 */
     SEQUENCE_DIGITS = 10,
+    GUID_DIGITS = 32,
 };
 
 #define DUE_MOST ((INT64_C(1) << (4 * DUE_DIGITS)) - 1)
@@ -109,6 +112,15 @@ void queue_name_make_prefix(const struct queue_naming *naming, const struct queu
         (void)snprintf(buf, size, "%s", naming->prefix != NULL ? naming->prefix : plain_prefix);
         break;
     }
+}
+
+char *queue_name_make_dead(const char *item)
+{
+    char mark[NAME_PREFIX_MAX + 1];
+    queue_guid(mark);
+    assert(strlen(mark) == GUID_DIGITS);
+    (void)strcat(mark, "~");
+    return text_concat(mark, item);
 }
 
 /* --- reading ------------------------------------------------------------------------------- */
@@ -229,9 +241,16 @@ static bool curator_parse(enum conclave_queue_layout layout, const char *name,
     return sequence_parse(text + len + 1, &ret->sequence);
 }
 
+const char *queue_name_of_dead(const char *name)
+{
+    bool marked = strspn(name, "0123456789abcdef") == GUID_DIGITS && name[GUID_DIGITS] == '~';
+    return marked ? name + GUID_DIGITS + 1 : name;
+}
+
 bool queue_name_parse(const struct queue_naming *naming, const char *name, struct queue_name *ret)
 {
     *ret = (struct queue_name){.name = name, .priority = CONCLAVE_QUEUE_PRIORITY_DEFAULT};
+    name = naming->dead ? queue_name_of_dead(name) : name;
     switch (naming->layout) {
     case CONCLAVE_QUEUE_LAYOUT_NATIVE:
         return native_parse(name, ret);

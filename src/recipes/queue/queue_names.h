@@ -10,7 +10,8 @@
  *
  * The sequence number is the server's. Everything else below the queue is foreign and ignored; so releases before the
  * delayed items ignore those. Smaller priorities come first; within one the sequence number decides, on the circle of
- * 2^32 numbers (contender_names.h). Sources: Curator's DistributedQueue, DistributedPriorityQueue, DistributedDelayQueue
+ * 2^32 numbers (contender_names.h). A dead letter has its item's name; if that is taken (a queue that was deleted numbers
+ * its items from the beginning), "<guid>~" stands before it. Sources: Curator's DistributedQueue, DistributedPriorityQueue, DistributedDelayQueue
  * and DistributedIdQueue; kazoo's recipe/queue.py.
  */
 #ifndef RECIPES_QUEUE_QUEUE_NAMES_H
@@ -24,6 +25,7 @@
 struct queue_naming {
     enum conclave_queue_layout layout;
     const char *prefix; /* of the plain layout; NULL: all prefixes are read, "qn-" is written */
+    bool dead;          /* names of dead letters are read */
 };
 
 struct queue_name {
@@ -52,6 +54,12 @@ bool queue_label_valid(const struct queue_naming *naming, const struct queue_lab
 /* Writes the name before its sequence number, of at most CONCLAVE_QUEUE_NAME_MAX bytes. */
 void queue_name_make_prefix(const struct queue_naming *naming, const struct queue_label *label,
                             char *buf);
+
+/* Another name for the dead letter of this item, which no other has. Free it with free; NULL: no memory. */
+char *queue_name_make_dead(const char *item);
+
+/* The item's name within a dead letter's. */
+const char *queue_name_of_dead(const char *name);
 
 /* Whether name is an item's, and what it says. name is borrowed. */
 bool queue_name_parse(const struct queue_naming *naming, const char *name, struct queue_name *ret);

@@ -267,14 +267,19 @@ static void on_dead(struct call *call, const struct conclave_reply *reply)
     struct take *t = take_of(call);
     int item_error = queue_part_error(reply, 0);
     int claim_error = queue_part_error(reply, 1);
+    int letter_error = queue_part_error(reply, 2);
     if (reply->error == 0 || item_error == CONCLAVE_NO_NODE) {
         next_item(t); /* by us or by somebody else */
+    } else if (item_error == CONCLAVE_NOT_EMPTY) {
+        next_item(t); /* as on_claimed */
     } else if (item_error == CONCLAVE_BAD_VERSION || claim_error == CONCLAVE_NODE_EXISTS) {
         lost_race(t, item_error); /* it was handed out once more */
     } else if (claim_error == CONCLAVE_NO_NODE) {
         take_ensure(t, take_queue(t)->claims);
-    } else if (queue_part_error(reply, 2) == CONCLAVE_NO_NODE) {
+    } else if (letter_error == CONCLAVE_NO_NODE) {
         take_ensure(t, take_queue(t)->dead);
+    } else if (letter_error == CONCLAVE_NODE_EXISTS) {
+        t->prepared->name_taken = true;
     } else {
         take_trouble(t, reply->error);
     }
@@ -286,7 +291,7 @@ static void bury(struct take *t)
     struct conclave_queue *q = take_queue(t);
     const struct conclave_item *item = t->prepared;
     struct conclave_op parts[4];
-    char *dead = path_join(q->dead, item->name);
+    char *dead = queue_item_dead_path(q, item);
     if (dead == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;

@@ -259,7 +259,7 @@ static void all_runs_in_a_loop_of_the_program_s_own(void **state)
 
 static void E14_names_are_read_as_they_were_made(void **state)
 {
-    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL};
+    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL, false};
     char name[CONCLAVE_QUEUE_NAME_MAX + 16];
     char prefix[CONCLAVE_QUEUE_NAME_MAX];
     struct queue_name parsed;
@@ -288,7 +288,7 @@ static void E11_order_is_by_priority_then_number_not_by_guid(void **state)
         "001-zz-q_0000000009", "500-aa-q_-000000001", "500-zz-q_0000000002",
         "500-aa-q_0000000007", "999-aa-q_0000000000",
     };
-    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL};
+    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL, false};
     struct queue_name *list;
     size_t count;
     size_t due;

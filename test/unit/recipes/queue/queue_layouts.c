@@ -50,6 +50,25 @@ static void assert_empty(struct queue_user *u)
 
 /* --- names and bytes --------------------------------------------------------------------- */
 
+/* Of the dead letter of an item whose name was taken: as the item's. */
+static void assert_dead_name(const struct queue_naming *naming, const struct queue_name *item)
+{
+    const struct queue_naming dead = {naming->layout, naming->prefix, true};
+    struct queue_name parsed;
+    char *name = queue_name_make_dead(item->name);
+    assert_non_null(name);
+    assert_true(queue_name_parse(&dead, name, &parsed));
+    assert_ptr_equal(parsed.name, name);
+    assert_string_equal(queue_name_of_dead(name), item->name);
+    assert_int_equal(parsed.priority, item->priority);
+    assert_int_equal(parsed.sequence, item->sequence);
+    assert_int_equal(parsed.due_ms, item->due_ms);
+    assert_int_equal(parsed.id_len, item->id_len);
+    assert_true(queue_name_parse(&dead, item->name, &parsed)); /* the first one has no mark */
+    assert_string_equal(queue_name_of_dead(item->name), item->name);
+    free(name);
+}
+
 static void names_of_every_layout_are_read_as_they_were_made(void **state)
 {
     (void)state;
@@ -69,7 +88,7 @@ static void names_of_every_layout_are_read_as_they_were_made(void **state)
     size_t valid = 0;
     for (size_t l = 0; l < COUNT_OF(all_layouts); l++) {
         for (size_t i = 0; i < COUNT_OF(labels); i++) {
-            const struct queue_naming naming = {all_layouts[l], NULL};
+            const struct queue_naming naming = {all_layouts[l], NULL, false};
             const struct queue_label *label = &labels[i];
             char prefix[CONCLAVE_QUEUE_NAME_MAX];
             if (!queue_label_valid(&naming, label)) {
@@ -88,6 +107,7 @@ static void names_of_every_layout_are_read_as_they_were_made(void **state)
                 assert_int_equal(parsed.id_len, label->id == NULL ? 0 : strlen(label->id));
                 assert_memory_equal(parsed.id_len > 0 ? parsed.id : "",
                                     label->id == NULL ? "" : label->id, parsed.id_len);
+                assert_dead_name(&naming, &parsed);
             }
         }
     }
@@ -114,7 +134,7 @@ static void names_of_other_libraries_are_those_of_their_sources(void **state)
         {CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY, {500, 1, NULL}, "queue-|00000001|"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct queue_naming naming = {rows[i].layout, NULL};
+        const struct queue_naming naming = {rows[i].layout, NULL, false};
         char prefix[CONCLAVE_QUEUE_NAME_MAX];
         queue_name_make_prefix(&naming, &rows[i].label, prefix);
         assert_string_equal(prefix, rows[i].prefix);
@@ -148,11 +168,11 @@ static void names_that_are_no_items_are_ignored(void **state)
         {CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY, "queue-|FFFFFFFFFFFFFFFF|0000000001"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct queue_naming naming = {rows[i].layout, NULL};
+        const struct queue_naming naming = {rows[i].layout, NULL, false};
         struct queue_name parsed;
         assert_false(queue_name_parse(&naming, rows[i].name, &parsed));
     }
-    const struct queue_naming mine = {CONCLAVE_QUEUE_LAYOUT_PLAIN, "queue_"};
+    const struct queue_naming mine = {CONCLAVE_QUEUE_LAYOUT_PLAIN, "queue_", false};
     struct queue_name parsed;
     assert_true(queue_name_parse(&mine, "queue_0000000001", &parsed));
     assert_false(queue_name_parse(&mine, "qn-0000000001", &parsed));
@@ -161,8 +181,8 @@ static void names_that_are_no_items_are_ignored(void **state)
 static void items_that_are_due_come_first_by_their_order(void **state)
 {
     (void)state;
-    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL};
-    static const struct queue_naming delay = {CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY, NULL};
+    static const struct queue_naming naming = {CONCLAVE_QUEUE_LAYOUT_NATIVE, NULL, false};
+    static const struct queue_naming delay = {CONCLAVE_QUEUE_LAYOUT_CURATOR_DELAY, NULL, false};
     static const char *const children[] = {"d00000000bb8-000-a-q_0000000001", "500-a-q_0000000002",
                                            "d00000000001-400-a-q_0000000003",
                                            "d000000007d0-999-a-q_0000000004"};

@@ -146,6 +146,28 @@ static void a_requeue_whose_answer_was_lost_was_carried_out_although_the_item_is
     queue_user_finish(&u);
 }
 
+/* The server that is asked has not learned of the session's new server yet, or is overloaded. */
+static void a_blocking_request_that_was_refused_is_sent_again(void **state)
+{
+    static const int errors[] = {CONCLAVE_SESSION_MOVED, CONCLAVE_REQUEST_TIMEOUT,
+                                 CONCLAVE_THROTTLED};
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    queue_make(zk);
+    races_open(&u, zk, 0, CONCLAVE_QUEUE_LAYOUT_NATIVE, 1);
+    for (size_t i = 0; i < COUNT_OF(errors); i++) {
+        struct fake_hook h = {.op = WIRE_MULTI, .nth = 1, .action = FAKE_ERROR, .error = errors[i]};
+        char name[CONCLAVE_QUEUE_NAME_MAX];
+        assert_int_equal(conclave_queue_put(u.queue, 500, "a", 1, PATIENCE_MS, name), 0);
+        nack_one(take_one(&u));
+        fake_zk_hook(zk, &h);
+        assert_int_equal(conclave_queue_requeue(u.queue, name, PATIENCE_MS), 0);
+        assert_int_equal(fake_zk_hooks_left(zk), 0);
+        take_text(&u, "a");
+    }
+    queue_user_finish(&u);
+}
+
 /* --- claims of lost items -------------------------------------------------------------------- */
 
 static void a_claim_goes_with_its_item(void **state)
@@ -331,6 +353,56 @@ static void E81_an_item_that_another_has_claimed_is_not_buried(void **state)
         assert_int_equal(items_in(zk, rows[i].claims), 0);
         queue_user_finish(&u);
     }
+}
+
+/* The queue's node was deleted: its items are numbered from the beginning, and have the names of dead letters. */
+static void E81_a_name_that_a_dead_letter_has_stops_no_consumer(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    struct conclave_queue_entry **entries;
+    size_t count;
+    queue_make(zk);
+    fake_zk_create(zk, DEAD_PATH, "", 0);
+    fake_zk_create(zk, DEAD_PATH "/qn-0000000000", "old", 0);
+    fake_zk_create(zk, DEAD_PATH "/qn-0000000001", "old", 0);
+    races_open(&u, zk, 0, CONCLAVE_QUEUE_LAYOUT_PLAIN, 1);
+    put_text(&u, 500, "new");
+    put_text(&u, 500, "new");
+    put_text(&u, 500, "good");
+    nack_one(take_one(&u)); /* by its consumer */
+    fake_zk_set_version(zk, QUEUE_PATH "/qn-0000000001", 1);
+    take_text(&u, "good"); /* by the next one that looks */
+    assert_int_equal(
+        conclave_queue_list(u.queue, CONCLAVE_QUEUE_DEAD, 0, true, PATIENCE_MS, &entries, &count),
+        0);
+    assert_int_equal(count, 4);
+    for (size_t i = 0; i < count; i++) {
+        bool marked = strchr(entries[i]->name, '~') != NULL;
+        assert_memory_equal(entries[i]->data, marked ? "new" : "old", 3);
+        bool first = i % 2 == 0; /* two have one place */
+        assert_int_equal(conclave_queue_requeue(u.queue, entries[i]->name, PATIENCE_MS),
+                         first ? 0 : CONCLAVE_NODE_EXISTS);
+    }
+    conclave_queue_entries_free(entries, count);
+    assert_int_equal(items_in(zk, DEAD_PATH), 2); /* no letter was lost */
+    assert_int_equal(items_in(zk, QUEUE_PATH), 2);
+    queue_user_finish(&u);
+}
+
+static void E81_an_item_with_a_child_stops_no_consumer(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    queue_make(zk);
+    races_open(&u, zk, 0, CONCLAVE_QUEUE_LAYOUT_PLAIN, 1);
+    put_text(&u, 500, "a");
+    put_text(&u, 500, "b");
+    fake_zk_create(zk, PLAIN_ITEM "/child", "", 0);
+    fake_zk_set_version(zk, PLAIN_ITEM, 1); /* it would be a dead letter */
+    take_text(&u, "b");
+    assert_true(fake_zk_exists(zk, PLAIN_ITEM));
+    queue_user_finish(&u);
 }
 
 /* --- repeated acks --------------------------------------------------------------------------------- */
@@ -618,6 +690,7 @@ int main(void)
         E_TEST(E76_a_lost_answer_does_not_hide_that_another_took_the_item),
         E_TEST(E76_a_session_that_ends_with_the_answer_leaves_the_outcome_open),
         E_TEST(a_requeue_whose_answer_was_lost_was_carried_out_although_the_item_is_taken),
+        E_TEST(a_blocking_request_that_was_refused_is_sent_again),
         E_TEST(a_claim_goes_with_its_item),
         E_TEST(an_item_that_was_written_can_be_taken_after_its_loss),
         E_TEST(E17_the_claim_of_the_next_consumer_stays),
@@ -625,6 +698,8 @@ int main(void)
         E_TEST(an_item_that_another_removed_is_not_held),
         E_TEST(a_claim_of_another_on_the_same_node_proves_nothing),
         E_TEST(E81_an_item_that_another_has_claimed_is_not_buried),
+        E_TEST(E81_a_name_that_a_dead_letter_has_stops_no_consumer),
+        E_TEST(E81_an_item_with_a_child_stops_no_consumer),
         E_TEST(an_ack_is_in_progress_until_its_answer_was_told),
         E_TEST(an_ack_at_most_once_is_answered_once_each),
         E_TEST(the_answer_of_an_ack_is_not_that_of_the_next_nack),
