@@ -69,9 +69,9 @@ bool pool_leave(struct lease_pool *pool)
 
 /* --- the gate --------------------------------------------------------------------- */
 
-static bool pool_has_gate(const struct lease_pool *pool)
+static bool pool_lost_gate(const struct lease_pool *pool)
 {
-    return pool->gate != NULL && contender_holds(&pool->gate->c);
+    return pool->has_gate && (pool->gate == NULL || !contender_holds(&pool->gate->c));
 }
 
 static void pool_open_gate(struct lease_pool *pool)
@@ -92,6 +92,7 @@ static void pool_open_gate(struct lease_pool *pool)
 static void pool_give_up(struct lease_pool *pool)
 {
     pool->phase = POOL_IDLE;
+    pool->has_gate = false;
     pool->limit_known = false;
     if (!pool->watch.pending) {
         watch_slot_clear(&pool->watch);
@@ -117,6 +118,7 @@ static void pool_on_gate(struct conclave_lock *gate, int error, struct conclave_
             contender_trouble(&l->c, error);
         }
     } else {
+        pool->has_gate = true;
         pool->phase = POOL_COUNT;
     }
     contender_run(&l->c);
@@ -224,7 +226,7 @@ static void pool_limit_fits(struct lease_pool *pool, int32_t version)
 {
     pool->limit_known = true;
     pool->limit_version = version;
-    pool->phase = pool_has_gate(pool) ? POOL_COUNT : POOL_IDLE;
+    pool->phase = pool->has_gate ? POOL_COUNT : POOL_IDLE;
 }
 
 static void pool_on_limit_set(struct step *step, const struct conclave_reply *reply)
@@ -380,7 +382,7 @@ static void pool_on_counted(struct step *step, const struct conclave_reply *repl
         pool_make_folder(pool);
     } else if (reply->error != 0) {
         contender_trouble(&l->c, reply->error);
-    } else if (l->serving == NULL || !pool_has_gate(pool)) {
+    } else if (l->serving == NULL || pool_lost_gate(pool)) {
         /* the next run gives up */
     } else if (reply->children_count + (size_t)pool->take <= (size_t)l->permits) {
         watch_slot_clear(&pool->watch);
@@ -436,6 +438,12 @@ void pool_run(struct lease_pool *pool)
     } else if (c->class->leaving(c)) {
         pool_give_up(pool);
         contender_enter(c, CONTENDER_OUT);
+    } else if (pool_lost_gate(pool)) {
+        bool expired = pool->gate != NULL && pool->gate->c.stop_why == CONCLAVE_SESSION_EXPIRED;
+        pool_give_up(pool);
+        if (expired) {
+            lock_fail(pool->lock, CONCLAVE_SESSION_EXPIRED);
+        }
     } else if (pool->phase == POOL_IDLE || pool->phase == POOL_LIMIT) {
         if (!machine_can_send(&c->machine)) {
             return;
@@ -447,12 +455,6 @@ void pool_run(struct lease_pool *pool)
         }
     } else if (pool->phase == POOL_GATE) {
         return;
-    } else if (!pool_has_gate(pool)) {
-        bool expired = pool->gate != NULL && pool->gate->c.stop_why == CONCLAVE_SESSION_EXPIRED;
-        pool_give_up(pool);
-        if (expired) {
-            lock_fail(pool->lock, CONCLAVE_SESSION_EXPIRED);
-        }
     } else if (machine_can_send(&c->machine) && (pool->phase == POOL_COUNT || !pool->watch.armed)) {
         pool_count(pool);
     }

@@ -10,6 +10,8 @@
  *    '------ leaves, or the      WAIT            FIND --none--> COUNT
  *            gate was lost
  *
+ * N may have changed: COUNT or CREATE -> LIMIT -> COUNT, with the gate.
+ *
  * One transaction checks the gate's node and creates all nodes: so a gate that was lost adds none, and an acquire of
  * several permits gets all or none. It waits for room at the gate, before which all others wait: so two that want
  * several do not wait for each other.
@@ -40,6 +42,7 @@ struct lease_pool {
     int32_t take; /* permits of each acquire */
     char *leases; /* their folder */
     enum pool_phase phase;
+    bool has_gate;    /* was let in, and has not left: not even if it lost the gate */
     bool limit_known; /* kazoo's layout: N was compared */
     int32_t limit_version;
     struct lock_request *request; /* for the gate, until its answer was delivered */

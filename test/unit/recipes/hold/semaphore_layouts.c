@@ -336,6 +336,47 @@ static void E138_a_gate_that_was_lost_adds_none(void **state)
     all_gone(zk, LEASES);
 }
 
+static void delete_gate(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_delete_children_locked(zk, GATE);
+}
+
+/* The gate is lost while one that has it compares the number again. */
+static void loses_gate_in_comparison(struct fake_zk *zk, enum fake_action action, int expected)
+{
+    struct fake_hook h = {
+        .endpoint = 1, .op = WIRE_GET_DATA, .path = SEMAPHORE_PATH, .nth = 1, .action = action};
+    struct user a;
+    struct user b;
+    user_open(&a, zk, 0, CONCLAVE_NAMING_KAZOO, 2, 2);
+    user_open(&b, zk, 1, CONCLAVE_NAMING_KAZOO, 2, 1);
+    h.fn = delete_gate;
+    assert_int_equal(take(&a, PATIENCE_MS), 0);
+    EVENTUALLY(fake_zk_child_count(zk, GATE) == 0);
+    ask(&b);
+    EVENTUALLY(fake_zk_child_count(zk, GATE) == 1); /* it has compared it once */
+    fake_zk_write(zk, SEMAPHORE_PATH, "2");         /* another version */
+    fake_zk_hook(zk, &h);
+    give_back(&a);
+    EVENTUALLY(b.answer != UNTOLD);
+    assert_int_equal(b.answer, expected);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    assert_int_equal(fake_zk_child_count(zk, SEMAPHORE_PATH), expected == 0 ? 1 : 0);
+    user_finish(&b);
+    user_finish(&a);
+    all_gone(zk, GATE);
+}
+
+static void E138_a_gate_that_is_lost_in_a_comparison_is_asked_for_again(void **state)
+{
+    loses_gate_in_comparison(*state, FAKE_CALL, 0);
+}
+
+static void E138_a_session_that_ends_in_a_comparison_is_told(void **state)
+{
+    loses_gate_in_comparison(*state, FAKE_EXPIRE_BEFORE, CONCLAVE_SESSION_EXPIRED);
+}
+
 static void lost_answer(struct fake_zk *zk, enum conclave_naming naming, const char *folder)
 {
     struct user a;
@@ -388,6 +429,8 @@ int main(void)
         E_TEST(E136_kazoos_number_is_compared_before_the_gate),
         E_TEST(E136_kazoos_number_that_has_changed_is_a_conflict),
         E_TEST(E138_a_gate_that_was_lost_adds_none),
+        E_TEST(E138_a_gate_that_is_lost_in_a_comparison_is_asked_for_again),
+        E_TEST(E138_a_session_that_ends_in_a_comparison_is_told),
         E_TEST(E138_a_lost_answer_is_looked_up),
         E_TEST(E138_a_lost_answer_is_looked_up_in_kazoos),
     };
