@@ -332,10 +332,10 @@ static char *pool_node_path(const struct lease_pool *pool, int32_t n)
 /* kazoo's names are a guid alone. */
 static void pool_make_prefix(struct lease_pool *pool)
 {
-    static const char lease[] = "lease-";
     name_make_prefix(pool->naming, NAME_PLAIN, pool->prefix);
-    char *marker = pool->prefix + strlen(pool->prefix) - strlen(name_marker(pool->naming));
-    (void)strcpy(marker, pool->naming == CONCLAVE_NAMING_KAZOO ? "" : lease);
+    size_t marker = strlen(pool->prefix) - strlen(name_marker(pool->naming));
+    (void)snprintf(pool->prefix + marker, sizeof pool->prefix - marker, "%s",
+                   pool->naming == CONCLAVE_NAMING_KAZOO ? "" : "lease-");
 }
 
 static void pool_submit(struct lease_pool *pool)
