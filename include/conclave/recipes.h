@@ -4,8 +4,8 @@
  * Create a recipe's handle on a runtime; it reports by callbacks or by blocking functions; close
  * it before you destroy it. For all handles: functions may be called from any thread; a child
  * after fork may not use a handle (CONCLAVE_EFORK); strings and bytes are copied. Times are
- * milliseconds of a monotonic clock that counts suspend; CONCLAVE_FOREVER waits indefinitely. A
- * closed handle leaves nothing behind: deletions are tried again until they are answered or the
+ * milliseconds of a monotonic clock that counts suspend; CONCLAVE_FOREVER waits indefinitely, and so does a
+ * time that the clock cannot count (292 years). A closed handle leaves nothing behind: deletions are tried again until they are answered or the
  * session has ended. The one exception is <path>.leader/last, the record of an election whose last
  * leader did not end cleanly.
  *

@@ -26,6 +26,13 @@ static inline int64_t clock_monotonic_ms(const struct clock_source *c)
     return c->monotonic_ns(c->ctx) / 1000000;
 }
 
+/* The moment ms milliseconds (at least 0) after now_ns; INT64_MAX, which never comes, if it is too far for this. For times that
+ * a program gives: it may give any. Pure. */
+static inline int64_t clock_add_ms(int64_t now_ns, int64_t ms)
+{
+    return ms > (INT64_MAX - now_ns) / 1000000 ? INT64_MAX : now_ns + ms * 1000000;
+}
+
 static inline int64_t clock_wall_ms(const struct clock_source *c)
 {
     return c->wall_ms(c->ctx);

@@ -214,11 +214,13 @@ void client_notify(struct conclave_client *client)
     pthread_cond_broadcast(&client->changed);
 }
 
+int64_t client_after_ns(const struct conclave_client *client, int64_t ms)
+{
+    return clock_add_ms(client_now_ns(client), ms);
+}
+
 int64_t client_deadline_ns(const struct conclave_client *client, int64_t timeout_ms)
 {
-    int64_t now_ns = client_now_ns(client);
-    if (timeout_ms < 0 || timeout_ms > (INT64_MAX - now_ns) / 1000000) {
-        return CONCLAVE_FOREVER;
-    }
-    return now_ns + timeout_ms * 1000000;
+    int64_t at_ns = timeout_ms < 0 ? INT64_MAX : client_after_ns(client, timeout_ms);
+    return at_ns == INT64_MAX ? CONCLAVE_FOREVER : at_ns;
 }

@@ -117,7 +117,10 @@ int client_call(struct conclave_client *client, const struct conclave_op *op, in
 /* Wakes all waiting client_wait calls to check again. */
 void client_notify(struct conclave_client *client);
 
-/* now + timeout_ms as a deadline; CONCLAVE_FOREVER and overflow give CONCLAVE_FOREVER. No lock needed. */
+/* The time in ms milliseconds, for timers; INT64_MAX, which never comes, if that is too far. No lock needed. */
+int64_t client_after_ns(const struct conclave_client *client, int64_t ms);
+
+/* The same as a deadline; CONCLAVE_FOREVER and overflow give CONCLAVE_FOREVER. No lock needed. */
 int64_t client_deadline_ns(const struct conclave_client *client, int64_t timeout_ms);
 
 #endif

@@ -511,7 +511,7 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         }
         memcpy(client->trying_name, host->name, sizeof client->trying_name);
         client->trying_port = host->port;
-        client->connect_by_ns = now_ns + connect_timeout_ms(client) * 1000000;
+        client->connect_by_ns = clock_add_ms(now_ns, connect_timeout_ms(client));
         int err = connect_to(client, address);
         if (err != 0) {
             remember_link_error(client, strerror(err));

@@ -1,5 +1,6 @@
 #include "client/core/core.h"
 
+#include "base/clock.h"
 #include "base/transition.h"
 #include "client/core/core_internal.h"
 
@@ -172,7 +173,7 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
     c->now_ns = now_ns;
     c->link_error = 0;
     c->link_problem = NULL;
-    c->link_deadline_ns = now_ns + timeout_ms * 1000000;
+    c->link_deadline_ns = clock_add_ms(now_ns, timeout_ms);
     c->handshake_ns = c->recv_ns = c->sent_ns = now_ns;
     size_t start = wire_frame_begin(&c->out);
     wire_encode_connect_request(&c->out, &request);
@@ -696,8 +697,7 @@ void core_close(struct core *c, int64_t now_ns, int64_t timeout_ms)
         core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
         return;
     }
-    bool forever = timeout_ms < 0 || timeout_ms >= INT64_MAX / 2000000;
-    c->close_deadline_ns = forever ? INT64_MAX : now_ns + timeout_ms * 1000000;
+    c->close_deadline_ns = timeout_ms < 0 ? INT64_MAX : clock_add_ms(now_ns, timeout_ms);
     core_answer_all(c, &c->refused, 0);
     core_answer_all(c, &c->queued, CONCLAVE_ECLOSED);
     core_answer_all(c, &c->pausing, CONCLAVE_ECLOSED);

@@ -1,6 +1,7 @@
 /* Requests: sends or queues them, matches replies in order, times out. */
 #include "client/core/core_internal.h"
 
+#include "base/clock.h"
 #include "base/endian.h"
 #include "client/core/path.h"
 
@@ -255,8 +256,8 @@ int core_submit(struct core *c, const struct conclave_op *op, struct client_requ
     }
     core_request_enter(c, r);
     int64_t ms = r->timeout_ms != 0 ? r->timeout_ms : c->options.request_timeout_ms;
-    if (ms >= 0 && ms < INT64_MAX / 2000000 && now_ns < INT64_MAX / 2) {
-        timers_add(&c->timeouts, &r->timer, now_ns + ms * 1000000);
+    if (ms >= 0) {
+        timers_add(&c->timeouts, &r->timer, clock_add_ms(now_ns, ms));
     }
     return 0;
 }

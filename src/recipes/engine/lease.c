@@ -228,7 +228,7 @@ static void schedule(struct lease *lease)
         int64_t own_ms = lease_period_ms(holder->heartbeat_ms, timeout_ms);
         period_ms = own_ms < period_ms ? own_ms : period_ms;
     }
-    client_timer_start(client, &lease->next_beat, client_now_ns(client) + period_ms * 1000000);
+    client_timer_start(client, &lease->next_beat, client_after_ns(client, period_ms));
 }
 
 void lease_init(struct lease *lease, struct conclave_recipes *rt)

@@ -48,7 +48,7 @@ void machine_pause_until(struct machine *m, int64_t at_ns)
 void machine_pause(struct machine *m, int64_t ms)
 {
     assert(ms >= 0);
-    machine_pause_until(m, client_now_ns(machine_client(m)) + ms * 1000000);
+    machine_pause_until(m, client_after_ns(machine_client(m), ms));
 }
 
 void machine_retry_later(struct machine *m)

@@ -396,7 +396,7 @@ static void tell_by(struct mirror *m, int64_t ms)
 {
     struct conclave_client *client = machine_client(&m->machine);
     if (!client_timer_active(&m->telling)) {
-        client_timer_start(client, &m->telling, client_now_ns(client) + ms * 1000000);
+        client_timer_start(client, &m->telling, client_after_ns(client, ms));
     }
 }
 

@@ -310,7 +310,7 @@ void conclave_discovery_note_error(struct conclave_discovery *d, const char *id)
                 *down = (struct down){.czxid = d->list[i]->token.czxid};
             }
             down->errors += down->errors < d->down_errors ? 1 : 0;
-            down->until_ns = client_now_ns(client) + d->down_ms * 1000000;
+            down->until_ns = client_after_ns(client, d->down_ms);
         }
     }
     client_unlock(client);

@@ -122,7 +122,7 @@ static void settle_again(struct conclave_partitioner *p)
     int64_t ms = p->failed && p->settle_ms < FAILED_PAUSE_MS ? FAILED_PAUSE_MS : p->settle_ms;
     p->settled = false;
     if (!p->nodes.host.closing.ending) {
-        client_timer_start(client, &p->settling, client_now_ns(client) + ms * 1000000);
+        client_timer_start(client, &p->settling, client_after_ns(client, ms));
     }
 }
 

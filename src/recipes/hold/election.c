@@ -2,6 +2,7 @@
 #include "recipes/hold/election.h"
 
 #include "base/backoff.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ static void election_declined(struct conclave_election *e)
     int64_t pause_ms =
         backoff_pause(e->options.backoff_min_ms, e->options.backoff_max_ms, e->failures);
     e->failures++;
-    c->not_before_ns = client_now_ns(contender_client(c)) + pause_ms * 1000000;
+    c->not_before_ns = client_after_ns(contender_client(c), pause_ms);
     if (!e->options.requeue) {
         contender_end(c, CONCLAVE_ECANCELED);
     } else if (e->resign == RESIGN_NONE) {
@@ -188,8 +189,8 @@ static void election_gone(struct contender *c, int why)
     } else {
         /* Somebody deletes our nodes: not a reason to make new ones without end. */
         int64_t now = client_now_ns(contender_client(c));
-        if (e->lost_ns != 0 && now - e->lost_ns < e->options.backoff_min_ms * 1000000) {
-            c->not_before_ns = now + e->options.backoff_min_ms * 1000000;
+        if (e->lost_ns != 0 && now < clock_add_ms(e->lost_ns, e->options.backoff_min_ms)) {
+            c->not_before_ns = clock_add_ms(now, e->options.backoff_min_ms);
         }
         e->lost_ns = now;
     }

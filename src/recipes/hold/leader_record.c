@@ -252,7 +252,7 @@ static void record_on_last_read(struct step *step, const struct conclave_reply *
     } else {
         election_take_over(e, TAKEOVER_DELAY);
         client_timer_start(client, &e->delay,
-                           client_now_ns(client) + e->options.takeover_delay_ms * 1000000);
+                           client_after_ns(client, e->options.takeover_delay_ms));
     }
 }
 
@@ -513,8 +513,7 @@ static void record_left(struct conclave_election *e)
     e->tidy = TIDY_NONE;
     if (election_is_fixed(e) && e->c.node != NULL) {
         /* Else it wins the race again before the others have heard of the end. */
-        e->c.not_before_ns =
-            client_now_ns(election_rt(e)->client) + e->options.backoff_min_ms * 1000000;
+        e->c.not_before_ns = client_after_ns(election_rt(e)->client, e->options.backoff_min_ms);
     }
     contender_node_gone(&e->c, CONCLAVE_ECANCELED);
     contender_enter(&e->c, CONTENDER_OUT);

@@ -450,7 +450,7 @@ static void await_due(struct take *t)
     int64_t wait_ms = t->due_ms - queue_wall_ms();
     wait_ms = wait_ms < 1 ? 1 : wait_ms > CLOCK_CHECK_MS ? CLOCK_CHECK_MS : wait_ms;
     if (!client_timer_active(&t->due)) {
-        client_timer_start(client, &t->due, client_now_ns(client) + wait_ms * 1000000);
+        client_timer_start(client, &t->due, client_after_ns(client, wait_ms));
     }
 }
 

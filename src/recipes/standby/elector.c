@@ -84,7 +84,7 @@ void elector_give_up(struct conclave_elector *e, const char *reason)
     e->failures++;
     e->giving_up = true;
     e->reason = reason;
-    e->c.not_before_ns = client_now_ns(elector_rt(e)->client) + pause_ms * 1000000;
+    e->c.not_before_ns = client_after_ns(elector_rt(e)->client, pause_ms);
 }
 
 /* --- the lock is gone --------------------------------------------------------------- */

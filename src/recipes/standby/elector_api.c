@@ -184,7 +184,7 @@ void conclave_elector_set_health(struct conclave_elector *e, enum conclave_healt
             e->untrusted = true; /* of a stop under way, too */
             if (e->c.node != NULL) {
                 /* A service that recovers at once still leaves the turn to others. */
-                int64_t until = client_now_ns(client) + e->options.backoff_min_ms * 1000000;
+                int64_t until = client_after_ns(client, e->options.backoff_min_ms);
                 e->c.not_before_ns = until > e->c.not_before_ns ? until : e->c.not_before_ns;
             }
         }
@@ -206,7 +206,7 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
     if (error == 0) {
         e->ceding = true;
         e->reason = "ceded";
-        e->c.not_before_ns = client_now_ns(client) + stay_out_ms * 1000000;
+        e->c.not_before_ns = client_after_ns(client, stay_out_ms);
         contender_end_call(&e->c);
     }
     return error;

@@ -69,7 +69,8 @@ int conclave_fence_bind(struct conclave_client *client, const char *prefix, cons
     if (prefix == NULL || lock == NULL || lock_delay_ms < 0) {
         return CONCLAVE_EINVAL;
     }
-    if (prefix[0] != '/' || prefix[1] == '\0') {
+    if (prefix[0] != '/' || prefix[1] == '\0' || lock[0] == '\0' ||
+        lock_delay_ms > FENCE_DELAY_MAX_MS) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
     struct fence_terms terms = {.lock = slice_str(lock), .delay_ms = lock_delay_ms};

@@ -333,7 +333,7 @@ int conclave_config_open(struct conclave_recipes *rt, const struct conclave_conf
         node_handle_begin(&c->nodes);
         if (c->cache_file != NULL) {
             client_timer_start(rt->client, &c->cache_wait,
-                               client_now_ns(rt->client) + c->cache_wait_ms * 1000000);
+                               client_after_ns(rt->client, c->cache_wait_ms));
         }
         client_unlock(rt->client);
     }

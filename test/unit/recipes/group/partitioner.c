@@ -324,6 +324,17 @@ static void a_grace_that_does_not_fit_ends_it(void **state)
     assert_int_equal(fake_zk_ephemerals(zk), 0);
 }
 
+static void a_set_may_never_settle(void **state)
+{
+    struct taker a;
+    struct conclave_partitioner_options options = options_of("a");
+    options.settle_ms = INT64_MAX;
+    taker_connect(&a, *state, 0);
+    taker_open(&a, &options);
+    assert_int_equal(conclave_partitioner_wait(a.partitioner, 100), CONCLAVE_ETIMEDOUT);
+    taker_finish(&a);
+}
+
 /* So nobody releases the items before the program was told that it has them. */
 static void a_wait_ends_behind_on_acquired(void **state)
 {
@@ -488,6 +499,7 @@ int main(void)
         E_TEST(E26_a_loss_during_a_release_is_told),
         E_TEST(E18_an_end_takes_the_items_away_in_order),
         E_TEST(a_grace_that_does_not_fit_ends_it),
+        E_TEST(a_set_may_never_settle),
         E_TEST(a_wait_ends_behind_on_acquired),
         EXPIRY_TEST(silence_takes_the_items_away),
         E_TEST(E18_no_permission_ends_it),

@@ -400,6 +400,23 @@ static void enabled_ones_take_turns(void **state)
     finder_finish(&f);
 }
 
+static void an_instance_can_be_left_out_for_ever(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct finder f;
+    fake_zk_create(zk, BASE, "", 0);
+    fake_zk_create(zk, SHOP, "", 0);
+    fake_zk_create(zk, SHOP "/a", "{\"name\":\"shop\",\"id\":\"a\"}", 0);
+    fake_zk_create(zk, SHOP "/b", "{\"name\":\"shop\",\"id\":\"b\"}", 0);
+    finder_open_with(&f, zk, 0, INT64_MAX, 1);
+    EVENTUALLY(seen_is(&f, "a@:0 b@:0"));
+    conclave_discovery_note_error(f.discovery, "a");
+    for (int i = 0; i < 30; i++) {
+        assert_string_equal(pick(&f, CONCLAVE_PICK_RANDOM), "b");
+    }
+    finder_finish(&f);
+}
+
 static void sticky_pick_stays_until_its_instance_goes(void **state)
 {
     struct fake_zk *zk = *state;
@@ -694,6 +711,7 @@ int main(void)
         E_TEST(wrong_options_are_refused),
         E_TEST(instances_come_and_go),
         E_TEST(enabled_ones_take_turns),
+        E_TEST(an_instance_can_be_left_out_for_ever),
         E_TEST(sticky_pick_stays_until_its_instance_goes),
         E_TEST(program_chooses),
         E_TEST(errors_count_up_to_the_threshold),

@@ -412,10 +412,9 @@ static void see_nodes(struct candidate *c)
     nodes_stood = both && fake_zk_exists(c->zk, node) ? 1 : -1;
 }
 
-static void start_with_delay(struct fake_zk *zk, struct candidate *a, struct candidate *b,
-                             int64_t delay_ms)
+static void join_with_delay(struct fake_zk *zk, struct candidate *a, struct candidate *b,
+                            int64_t delay_ms)
 {
-    start_both(zk, a, b);
     struct conclave_election_options options = candidate_options("a");
     options.takeover_delay_ms = delay_ms;
     candidate_join_with(a, &options);
@@ -423,6 +422,13 @@ static void start_with_delay(struct fake_zk *zk, struct candidate *a, struct can
     options.id = "b";
     candidate_join_with(b, &options);
     candidate_settled(b);
+}
+
+static void start_with_delay(struct fake_zk *zk, struct candidate *a, struct candidate *b,
+                             int64_t delay_ms)
+{
+    start_both(zk, a, b);
+    join_with_delay(zk, a, b, delay_ms);
 }
 
 static void E45_a_clean_resignation_spares_the_delay(void **state)
@@ -480,6 +486,19 @@ static void E46_an_unclean_end_costs_the_delay(void **state)
     EVENTUALLY(LEADS(&b));
     assert_true(now_ns() - from >= 240 * 1000000);
     fake_zk_link(zk, 0, FAKE_UP);
+    finish_both(&a, &b);
+}
+
+static void E46_a_delay_longer_than_any_clock_does_not_end(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct candidate b;
+    candidate_connect_to(&a, zk, 0, "a", NULL, PATIENCE_MS); /* no session ends by itself */
+    candidate_connect_to(&b, zk, 1, "b", NULL, PATIENCE_MS);
+    join_with_delay(zk, &a, &b, INT64_MAX);
+    fake_zk_expire(zk, candidate_session(&a));
+    STAYS(!LEADS(&b), 80);
     finish_both(&a, &b);
 }
 
@@ -873,6 +892,7 @@ int main(int argc, char **argv)
         E_TEST(E44_arithmetic_of_the_lease),
         E_TEST(E45_a_clean_resignation_spares_the_delay),
         EXPIRY_TEST(E46_an_unclean_end_costs_the_delay),
+        E_TEST(E46_a_delay_longer_than_any_clock_does_not_end),
         EXPIRY_TEST(E46_without_a_delay_the_next_leads_at_once),
         E_TEST(E47_who_fails_to_start_backs_off_and_others_lead),
         E_TEST(E48_tokens_grow_over_all_failovers),

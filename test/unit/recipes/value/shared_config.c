@@ -531,6 +531,29 @@ static void E95_file_is_not_used_when_the_ensemble_is_there(void **state)
     (void)unlink(file);
 }
 
+static void E95_a_wait_longer_than_any_clock_does_not_end(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct reader r;
+    const char *file = file_name();
+    struct conclave_config_options options = options_of(false);
+    options.cache_file = file;
+    options.cache_wait_ms = options.debounce_ms = INT64_MAX;
+    file_put(file, "cached");
+    make_app(zk);
+    fake_zk_create(zk, PATH, "live", 0);
+    fake_zk_link(zk, 0, FAKE_REFUSE);
+    reader_connect(&r, zk, 0);
+    reader_start(&r, &options);
+    STAYS(log_is(&r, ""), 80);
+    fake_zk_link(zk, 0, FAKE_UP);
+    EVENTUALLY(last_is(&r, "=live"));
+    fake_zk_write(zk, PATH, "later");
+    STAYS(!last_is(&r, "=later"), 80); /* collects changes for as long */
+    reader_finish(&r);
+    (void)unlink(file);
+}
+
 static void E95_file_of_a_tree(void **state)
 {
     struct fake_zk *zk = *state;
@@ -951,6 +974,7 @@ int main(void)
         E_TEST(tree_shows_neither_acknowledgements_nor_markers),
         E_TEST(E95_file_is_used_when_the_ensemble_is_down_at_the_start),
         E_TEST(E95_file_is_not_used_when_the_ensemble_is_there),
+        E_TEST(E95_a_wait_longer_than_any_clock_does_not_end),
         E_TEST(E95_file_of_a_tree),
         E_TEST(file_that_cannot_be_written_is_told),
         E_TEST(what_the_validator_refuses_is_neither_applied_nor_kept),
