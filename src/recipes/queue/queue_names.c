@@ -116,10 +116,10 @@ void queue_name_make_prefix(const struct queue_naming *naming, const struct queu
 
 char *queue_name_make_dead(const char *item)
 {
-    char mark[NAME_PREFIX_MAX + 1];
-    queue_guid(mark);
-    assert(strlen(mark) == GUID_DIGITS);
-    (void)strcat(mark, "~");
+    char guid[NAME_PREFIX_MAX];
+    char mark[GUID_DIGITS + 2];
+    queue_guid(guid);
+    (void)snprintf(mark, sizeof mark, "%.*s~", GUID_DIGITS, guid);
     return text_concat(mark, item);
 }
 

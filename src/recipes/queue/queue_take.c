@@ -217,11 +217,12 @@ static void take_claim(struct take *t)
     struct conclave_client *client = call_client(&t->call);
     struct conclave_item *item = t->prepared;
     struct conclave_op parts[2];
-    char guid[MEMBER_INCARNATION_MAX + 1];
+    char guid[MEMBER_INCARNATION_MAX];
+    char line[MEMBER_INCARNATION_MAX + 1];
     member_incarnation(guid);
-    (void)strcat(guid, "\n");
+    (void)snprintf(line, sizeof line, "%s\n", guid);
     free(item->note);
-    item->note = text_concat(guid, q->id);
+    item->note = text_concat(line, q->id);
     if (item->note == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;
