@@ -565,8 +565,7 @@ static int open_monitor(struct redis_manager *m)
 
 static void on_sentinel_refused(void *ctx, const char *peer, const char *why)
 {
-    manager_tell(ctx, "sentinel-refused", REDIS_NONE, "a client at %s was sent away: %s", peer,
-                 why);
+    manager_tell(ctx, "sentinel-refused", REDIS_NONE, "a client at %s: %s", peer, why);
 }
 
 static int open_sentinel(struct redis_manager *m)

@@ -190,6 +190,7 @@ int sentinel_port_open(const struct sentinel_port_settings *settings, struct sen
                                               .port = o->port,
                                               .tls = o->tls,
                                               .patience_ms = SENTINEL_PATIENCE_MS,
+                                              .rates = SENTINEL_RATES,
                                               .refused = port_refused,
                                               .backend = {.facts = port_facts,
                                                           .failover = port_failover,

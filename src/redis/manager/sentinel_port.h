@@ -34,7 +34,7 @@ struct sentinel_port_settings {
     const struct redis_store *store;
     const struct redis_managers *managers;
     const char *id;
-    /* A client was sent away; at most once per minute, address and reason. */
+    /* A client was sent away, or has to wait; at most once per minute, address and reason. */
     void (*refused)(void *ctx, const char *peer, const char *why);
     void *ctx;
 };

@@ -1,8 +1,6 @@
 #include "redis/sentinel/sentinel_server.h"
 
-#include "base/hash.h"
 #include "base/list.h"
-#include "base/random.h"
 #include "base/refusals.h"
 #include "net/turns.h"
 
@@ -17,7 +15,6 @@ enum {
     LINGER_MS = 1000,
     SWEEP_MS = 200, /* between two looks for late clients */
     KEEP_ALIVE_S = 60,
-    CROWDS = 1024,
     SECURING_NICE =
         5, /* nice value of the handshake thread: the session of the manager goes first */
 };
@@ -32,9 +29,8 @@ struct sentinel_server {
     struct list clients; /* node of struct sentinel_client; the one that was silent longest first */
     struct list lingering; /* the same for those that read their last answer, oldest first */
     size_t lingering_count;
-    size_t client_count;     /* with those whose stream is closing */
-    struct hash_key key;     /* for the crowds, because clients can choose among many addresses */
-    uint16_t crowds[CROWDS]; /* clients by the hash of their network */
+    size_t client_count; /* with those whose stream is closing */
+    struct sentinel_limits limits;
     struct refusals refusals;
     uint64_t last_id;
     int parts; /* listener, timer, turns, worker: not closed yet */
@@ -48,9 +44,10 @@ struct sentinel_client {
     struct sentinel_server *server;
     struct stream *stream;
     struct sentinel_session session;
-    struct turn turn;  /* to take more bytes */
-    struct buf out;    /* not taken by the stream yet */
-    uint16_t *crowd;   /* in server->crowds */
+    struct turn turn; /* to take more bytes */
+    struct buf out;   /* not taken by the stream yet */
+    struct sentinel_share share;
+    bool throttled;    /* its network asks too often: it is read again when that may ask */
     size_t sending;    /* unsent bytes of the stream at the last sweep */
     uint64_t moved_ms; /* when it last did what was expected of it */
     bool ending;       /* its stream is closing */
@@ -77,6 +74,7 @@ static void server_check_gone(struct sentinel_server *server)
     void *ctx = server->closed_ctx;
     assert(list_empty(&server->clients) && list_empty(&server->lingering));
     refusals_finish(&server->refusals, NULL, NULL);
+    sentinel_limits_finish(&server->limits);
     free(server);
     if (closed != NULL) {
         closed(ctx);
@@ -110,16 +108,14 @@ static void sentinel_client_on_closed(void *owner)
     server_check_gone(server);
 }
 
-static void client_tell_refusal(struct sentinel_client *c)
+/* why: NULL for nothing to tell. */
+static void client_tell_refusal(const struct sentinel_client *c, const char *why)
 {
     struct sentinel_server *server = c->server;
-    char network[NET_NETWORK_MAX];
-    const char *peer = stream_peer(c->stream)->host;
-    net_network_name(peer, network);
-    if (c->session.refusal != NULL && server->s.refused != NULL &&
-        refusals_add(&server->refusals, network, c->session.refusal,
-                     (int64_t)uv_now(server->s.loop), NULL, NULL)) {
-        server->s.refused(server->s.backend.ctx, peer, c->session.refusal);
+    if (why != NULL && server->s.refused != NULL &&
+        refusals_add(&server->refusals, c->share.name, why, (int64_t)uv_now(server->s.loop), NULL,
+                     NULL)) {
+        server->s.refused(server->s.backend.ctx, stream_peer(c->stream)->host, why);
     }
 }
 
@@ -157,15 +153,55 @@ static void client_end(struct sentinel_client *c, bool finish)
         return;
     }
     c->ending = true;
-    (*c->crowd)--;
+    sentinel_limits_leave(&c->server->limits, &c->share);
     list_remove(&c->node);
     turn_drop(&c->turn);
-    client_tell_refusal(c);
+    client_tell_refusal(c, c->session.refusal);
     if (!finish) {
         stream_close(c->stream);
         return;
     }
     client_linger(c);
+}
+
+static void client_refuse(struct sentinel_client *c, const char *why)
+{
+    if (!c->ending) {
+        c->session.refusal = c->session.refusal != NULL ? c->session.refusal : why;
+        client_end(c, false);
+    }
+}
+
+/* --- what all use together */
+
+static void client_count(struct sentinel_client *c)
+{
+    sentinel_limits_count(&c->server->limits, &c->share, c->out.len + stream_sending(c->stream),
+                          c->session.channel_count);
+}
+
+/* Ends clients until all are within the bounds. Not while the list is walked. */
+static void server_enforce(struct sentinel_server *server)
+{
+    static const char *const why[] = {
+        [SENTINEL_EXCESS_UNSENT] = "the clients leave too much unread, those of its address most",
+        [SENTINEL_EXCESS_CHANNELS] = "there are too many subscriptions, most of its address",
+    };
+    enum sentinel_excess excess = sentinel_limits_excess(&server->limits);
+    if (excess == SENTINEL_EXCESS_NONE) {
+        return;
+    }
+    LIST_FOREACH (node, &server->clients) { /* the kernel may have sent some meanwhile */
+        client_count(client_at(node));
+    }
+    while ((excess = sentinel_limits_excess(&server->limits)) != SENTINEL_EXCESS_NONE) {
+        struct sentinel_client *worst = client_at(server->clients.next);
+        LIST_FOREACH (node, &server->clients) {
+            struct sentinel_client *c = client_at(node);
+            worst = sentinel_limits_worse(&c->share, &worst->share, excess) ? c : worst;
+        }
+        client_refuse(worst, why[excess]);
+    }
 }
 
 /* --- bytes */
@@ -183,13 +219,14 @@ static void client_go_on(struct sentinel_client *c)
         return;
     }
     if (!buf_ok(&c->out) || stream_sending(c->stream) + c->out.len > SENTINEL_UNSENT_MAX) {
-        client_end(c, false);
+        client_refuse(c, "it leaves too much unread");
         return;
     }
     stream_send(c->stream, &c->out);
     if (c->ending) {
         return; /* the connection was broken */
     }
+    client_count(c);
     bool sent = client_has_sent(c);
     if (c->session.state == SENTINEL_OVER) {
         if (sent) {
@@ -197,7 +234,7 @@ static void client_go_on(struct sentinel_client *c)
         }
     } else if (!sent || c->session.state == SENTINEL_WAITING) {
         stream_pause(c->stream); /* no further answers for a client that does not read */
-    } else if (stream_paused(c->stream)) {
+    } else if (stream_paused(c->stream) && !c->throttled) {
         turns_ask(&c->server->turns, &c->turn);
     }
 }
@@ -211,19 +248,39 @@ static void client_take_turn(struct turn *turn)
     }
 }
 
+static int64_t server_now_ns(const struct sentinel_server *server)
+{
+    return (int64_t)uv_now(server->s.loop) * 1000000;
+}
+
+static bool client_may_ask(const struct sentinel_client *c)
+{
+    return sentinel_limits_may_ask(&c->server->limits, &c->share, server_now_ns(c->server));
+}
+
 static size_t sentinel_client_on_data(void *owner, struct slice bytes)
 {
     struct sentinel_client *c = owner;
     if (c->ending) {
         return bytes.len;
     }
+    if (!client_may_ask(c)) {
+        c->throttled = true;
+        stream_pause(c->stream);
+        client_tell_refusal(c, "its address asks too often; its requests wait");
+        return 0;
+    }
+    c->throttled = false;
     size_t taken = sentinel_session_take(&c->session, bytes, &c->out);
+    sentinel_limits_asked(&c->server->limits, &c->share, c->session.answered,
+                          server_now_ns(c->server));
     if (taken > 0) {
         list_remove(&c->node);
         list_push_back(&c->server->clients, &c->node);
         stream_pause(c->stream); /* once per turn, so that others get theirs */
     }
     client_go_on(c);
+    server_enforce(c->server);
     return c->ending ? bytes.len : taken;
 }
 
@@ -254,6 +311,7 @@ void sentinel_server_publish(struct sentinel_server *server, const char *channel
             client_go_on(c);
         }
     }
+    server_enforce(server);
 }
 
 void sentinel_server_requested(struct sentinel_server *server, uint64_t session_id, int error)
@@ -288,7 +346,10 @@ static void server_on_sweep(uv_timer_t *timer)
     LIST_FOREACH (node, &server->clients) {
         struct sentinel_client *c = client_at(node);
         if (client_is_late(c, uv_now(server->s.loop))) {
-            client_end(c, false);
+            client_refuse(c, c->sending > 0 ? "it reads nothing" : NULL);
+        } else if (c->throttled && client_may_ask(c)) {
+            c->throttled = false;
+            client_go_on(c);
         }
     }
     if (list_empty(&server->clients)) {
@@ -300,14 +361,14 @@ static void server_on_sweep(uv_timer_t *timer)
  * others. */
 static void make_room(struct sentinel_server *server)
 {
-    struct sentinel_client *gone = NULL; /* silent longest, of the largest crowd */
+    struct sentinel_client *gone = NULL; /* silent longest, of the largest network */
     if (server->client_count < SENTINEL_CLIENTS_MAX) {
         return;
     }
     LIST_FOREACH (node, &server->clients) {
         struct sentinel_client *c = client_at(node);
-        if (gone == NULL || *c->crowd > *gone->crowd ||
-            (c->crowd == gone->crowd && c->session.channel_count == 0 &&
+        if (gone == NULL || c->share.network->clients > gone->share.network->clients ||
+            (c->share.network == gone->share.network && c->session.channel_count == 0 &&
              gone->session.channel_count > 0)) {
             gone = c;
         }
@@ -315,13 +376,6 @@ static void make_room(struct sentinel_server *server)
     if (gone != NULL) { /* else all are about to end */
         client_end(gone, false);
     }
-}
-
-static uint16_t *crowd_of(struct sentinel_server *server, const char *host)
-{
-    char network[NET_NETWORK_MAX];
-    net_network_name(host, network);
-    return &server->crowds[hash_keyed(&server->key, network, strlen(network)) % CROWDS];
 }
 
 static void sentinel_on_accepted(void *ctx, struct stream *stream)
@@ -347,10 +401,11 @@ static void sentinel_on_accepted(void *ctx, struct stream *stream)
     server->client_count++;
     (void)uv_tcp_keepalive((uv_tcp_t *)stream_handle(stream), 1, KEEP_ALIVE_S);
     int rc = stream_start(stream, &CLIENT_HANDLER, c);
-    c->crowd = crowd_of(server, stream_peer(stream)->host);
-    (*c->crowd)++;
+    sentinel_limits_join(&server->limits, &c->share, stream_peer(stream)->host);
     if (rc != 0) {
         client_end(c, false);
+    } else if (!sentinel_limits_connects(&server->limits, &c->share, server_now_ns(server))) {
+        client_refuse(c, "its address connects too often");
     }
     if (!uv_is_active((uv_handle_t *)&server->sweep)) {
         (void)uv_timer_start(&server->sweep, server_on_sweep, SWEEP_MS, SWEEP_MS);
@@ -391,7 +446,7 @@ int sentinel_server_open(const struct sentinel_server_settings *settings,
     server->s = *settings;
     list_init(&server->clients);
     list_init(&server->lingering);
-    random_bytes(&server->key, sizeof server->key);
+    sentinel_limits_init(&server->limits, &settings->rates);
     refusals_init(&server->refusals);
     if (strlen(settings->host) >= sizeof at.host) {
         rc = CONCLAVE_EINVAL;

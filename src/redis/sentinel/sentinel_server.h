@@ -7,12 +7,14 @@
  * address with the most connections makes room with the one that was silent longest, one without a subscription first. A
  * client that does not read SENTINEL_UNSENT_MAX bytes is disconnected. So is one that needs longer than patience_ms for its
  * TLS handshake and log-in, or reads nothing for that time while bytes wait for it. TCP keep-alive ends connections whose
- * peer is gone.
+ * peer is gone. Bounds of all clients and rates per address: sentinel_limits.h. Beyond a bound, a client of the address that
+ * uses the most is disconnected; an address that connects too often is, too; the requests of one that asks too often wait.
  */
 #ifndef REDIS_SENTINEL_SENTINEL_SERVER_H
 #define REDIS_SENTINEL_SENTINEL_SERVER_H
 
 #include "net/listener.h"
+#include "redis/sentinel/sentinel_limits.h"
 #include "redis/sentinel/sentinel_session.h"
 
 enum {
@@ -29,8 +31,9 @@ struct sentinel_server_settings {
     int port;                        /* 0: a free one */
     struct tls_context *tls;         /* outlives the server; NULL: plain text */
     int64_t patience_ms;             /* usually SENTINEL_PATIENCE_MS */
+    struct sentinel_rates rates;     /* usually SENTINEL_RATES */
     struct sentinel_backend backend; /* its pointers outlive the server */
-    /* A client is sent away; once per minute, address and reason. ctx is the backend's. May be NULL. */
+    /* A client is sent away, or has to wait; once per minute, address and reason. ctx is the backend's. May be NULL. */
     void (*refused)(void *ctx, const char *peer, const char *why);
 };
 

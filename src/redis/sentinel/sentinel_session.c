@@ -32,6 +32,7 @@ static bool is_cross_protocol(const struct sentinel_request *request)
 size_t sentinel_session_take(struct sentinel_session *s, struct slice bytes, struct buf *out)
 {
     size_t taken = 0;
+    s->answered = 0;
     for (int left = SENTINEL_TURN_REQUESTS;
          left > 0 && s->state == SENTINEL_OPEN && taken < bytes.len && buf_ok(out) &&
          out->len < SENTINEL_ANSWERS_MAX;
@@ -51,6 +52,7 @@ size_t sentinel_session_take(struct sentinel_session *s, struct slice bytes, str
             break;
         }
         taken += len;
+        s->answered++;
         if (is_cross_protocol(&request)) {
             s->refusal = "it sends POST or Host:, as a browser does for a hostile web page";
             s->state = SENTINEL_OVER;

@@ -49,6 +49,7 @@ struct sentinel_session {
     bool resp3;
     bool logged_in;
     unsigned wrong_tries; /* to log in */
+    unsigned answered;    /* requests of the last sentinel_session_take */
     bool has_name;
     char name[SENTINEL_CHANNEL_MAX]; /* by CLIENT SETNAME */
     size_t channel_count;

@@ -44,6 +44,7 @@ static size_t looks;           /* calls of backend.facts */
 static uint64_t asked_session; /* by the last call of backend.failover */
 static size_t refused;
 static char refused_why[200];
+static const char *refused_peer; /* the only one that may be */
 static bool closed;
 
 static void count_facts(void *ctx, struct sentinel_facts *ret)
@@ -61,7 +62,7 @@ static int keep_failover(void *ctx, uint64_t session_id)
 static void on_refused(void *ctx, const char *peer, const char *why)
 {
     assert_ptr_equal(ctx, &fake);
-    assert_string_equal(peer, "127.0.0.1");
+    assert_string_equal(peer, refused_peer);
     refused++;
     snprintf(refused_why, sizeof refused_why, "%s", why);
 }
@@ -72,12 +73,14 @@ static int set_up(void **state)
     settings = (struct sentinel_server_settings){.loop = &loop,
                                                  .host = "127.0.0.1",
                                                  .patience_ms = LONG_MS,
+                                                 .rates = SENTINEL_RATES,
                                                  .refused = on_refused,
                                                  .backend = {.facts = count_facts,
                                                              .failover = keep_failover,
                                                              .failover_allowed = true,
                                                              .ctx = &fake}};
     looks = refused = 0;
+    refused_peer = "127.0.0.1";
     asked_session = 0;
     server = NULL;
     return uv_loop_init(&loop);
@@ -233,6 +236,12 @@ static void expect_served(int fd)
 {
     say(fd, "PING\r\n");
     expect(fd, "+PONG\r\n");
+}
+
+static void expect_served_subscriber(int fd)
+{
+    say(fd, "PING x\r\n");
+    expect(fd, "*2\r\n$4\r\npong\r\n$1\r\nx\r\n");
 }
 
 /* --- work per turn */
@@ -544,8 +553,7 @@ static void test_one_address_cannot_end_the_others(void **state)
         turn_loop();
     }
     expect_served(quiet); /* although it was silent longer than all of them */
-    say(own, "PING x\r\n");
-    expect(own, "*2\r\n$4\r\npong\r\n$1\r\nx\r\n");
+    expect_served_subscriber(own);
     int next = join();
     expect_served(next);
     assert_in_range(MANY - count_over(many, MANY), SENTINEL_CLIENTS_MAX - 10, SENTINEL_CLIENTS_MAX);
@@ -555,6 +563,184 @@ static void test_one_address_cannot_end_the_others(void **state)
     close(own);
     close(quiet);
     close(next);
+}
+
+/* --- what all use together */
+
+/* A client whose unsent bytes wait in the server, not in the kernel. */
+static int join_deaf(const char *from)
+{
+    int fd = join_from(from, NO_READ);
+    expect_served(fd);
+    int room = 1; /* the least that the kernel gives */
+    assert_int_equal(setsockopt(end_of_server(fd), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+    return fd;
+}
+
+/* Subscribers that read nothing, each within its own limit. */
+static void test_all_together_leave_no_more_unread(void **state)
+{
+    enum { MANY = 80, EVENT = 1000, EVENTS = 240, IN_KERNEL = 20000 };
+    static int deaf[MANY];
+    char event[EVENT + 1];
+    struct buf heard;
+    memset(event, 'x', EVENT);
+    event[EVENT] = '\0';
+    refused_peer = "127.0.0.2";
+    open_server();
+    buf_init(&heard, 0);
+    int good = join();
+    for (size_t i = 0; i < MANY; i++) {
+        deaf[i] = join_deaf("127.0.0.2");
+        say(deaf[i], "PSUBSCRIBE +*\r\n");
+    }
+    say(good, "SUBSCRIBE +x\r\n");
+    expect(good, "*3\r\n$9\r\nsubscribe\r\n$2\r\n+x\r\n:1\r\n");
+    size_t files = open_files();
+    for (size_t i = 0; i < EVENTS; i++) {
+        sentinel_server_publish(server, "+x", event);
+        turn_loop();
+        (void)hear_some(good, &heard);
+    }
+    size_t one = strlen("*3\r\n$7\r\nmessage\r\n$2\r\n+x\r\n$1000\r\n\r\n") + EVENT;
+    (void)hear(good, &heard, EVENTS * one);
+    const size_t most = (SENTINEL_UNSENT_TOTAL + MANY * IN_KERNEL) / (EVENTS * EVENT);
+    uint64_t end = deadline_ns();
+    while (open_files() > files - MANY + most && uv_hrtime() < end) {
+        turn_loop();
+    }
+    assert_in_range(open_files(), files - MANY + 1, files - MANY + most);
+    assert_int_equal(refused, 1); /* one line for all of them */
+    assert_non_null(strstr(refused_why, "unread"));
+    expect_served_subscriber(good);
+    for (size_t i = 0; i < MANY; i++) {
+        close(deaf[i]);
+    }
+    buf_finish(&heard);
+    close(good);
+}
+
+static void test_all_together_have_no_more_subscriptions(void **state)
+{
+    enum { EACH = 60, MANY = SENTINEL_CHANNELS_TOTAL / EACH + 10 };
+    static int many[MANY];
+    struct buf words;
+    buf_init(&words, 0);
+    buf_append_str(&words, "PSUBSCRIBE");
+    for (int i = 0; i < EACH; i++) {
+        buf_printf(&words, " %d*", i);
+    }
+    buf_append_str(&words, "\r\n");
+    refused_peer = "127.0.0.2";
+    open_server();
+    int good = join();
+    say(good, "SUBSCRIBE +x\r\n");
+    expect(good, "*3\r\n$9\r\nsubscribe\r\n$2\r\n+x\r\n:1\r\n");
+    size_t files = open_files();
+    for (size_t i = 0; i < MANY; i++) {
+        many[i] = join_from("127.0.0.2", 0);
+        say(many[i], buf_cstr(&words));
+    }
+    const size_t most = SENTINEL_CHANNELS_TOTAL / EACH; /* beside the good one's */
+    uint64_t end = deadline_ns();
+    while ((refused == 0 || open_files() != files + MANY + most) && uv_hrtime() < end) {
+        turn_loop();
+    }
+    assert_int_equal(open_files(), files + MANY + most);
+    assert_int_equal(refused, 1);
+    assert_non_null(strstr(refused_why, "subscriptions"));
+    expect_served_subscriber(good);
+    for (size_t i = 0; i < MANY; i++) {
+        close(many[i]);
+    }
+    buf_finish(&words);
+    close(good);
+}
+
+/* --- rates of an address */
+
+static void test_an_address_that_asks_too_often_waits(void **state)
+{
+    enum { BURST = 200, MANY = 4000 };
+    char *many = repeated("ROLE\r\n", MANY);
+    struct buf got;
+    uint64_t end = deadline_ns();
+    refused_peer = "127.0.0.2";
+    settings.rates.requests = (struct sentinel_rate){20, BURST};
+    open_server();
+    buf_init(&got, 0);
+    int greedy = join_from("127.0.0.2", 0);
+    int modest = join();
+    assert_int_equal(send(greedy, many, strlen(many), 0), strlen(many));
+    while (refused == 0 && uv_hrtime() < end) {
+        (void)hear_some(greedy, &got);
+        turn_loop();
+    }
+    assert_int_equal(refused, 1);
+    assert_non_null(strstr(refused_why, "wait"));
+    assert_in_range(looks, BURST, MANY - 1);
+    size_t before = looks;
+    for (int i = 0; i < 20; i++) { /* another does not wait */
+        expect_served(modest);
+    }
+    while (looks < before + 10 && uv_hrtime() < end) { /* nor does it for ever */
+        (void)hear_some(greedy, &got);
+        turn_loop();
+    }
+    assert_true(looks >= before + 10);
+    assert_true(looks < MANY);
+    buf_finish(&got);
+    free(many);
+    close(greedy);
+    close(modest);
+}
+
+static void test_an_address_that_connects_too_often_is_refused(void **state)
+{
+    enum { BURST = 20, MANY = 400 };
+    uint64_t end = deadline_ns();
+    size_t count = 0;
+    refused_peer = "127.0.0.2";
+    settings.rates.connects = (struct sentinel_rate){1, BURST};
+    open_server();
+    int good = join();
+    for (; refused == 0 && count < MANY; count++) {
+        int fd = join_from("127.0.0.2", 0);
+        turn_loop();
+        close(fd);
+        assert_true(uv_hrtime() < end);
+    }
+    assert_int_equal(refused, 1);
+    assert_true(count >= BURST);
+    assert_non_null(strstr(refused_why, "connects"));
+    int next = join();
+    expect_served(next);
+    expect_served(good);
+    close(next);
+    close(good);
+}
+
+/* They come back together after a fail-over: all connect, subscribe and ask. */
+static void test_fifty_ordinary_clients_share_an_address(void **state)
+{
+    enum { CLIENTS = 50, ASK_TIMES = 20, ROUNDS = 3 };
+    static int fds[CLIENTS];
+    open_server();
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < CLIENTS; i++) {
+            fds[i] = join();
+            say(fds[i], "SUBSCRIBE +x\r\nUNSUBSCRIBE +x\r\n");
+            expect(fds[i], "*3\r\n$9\r\nsubscribe\r\n$2\r\n+x\r\n:1\r\n"
+                           "*3\r\n$11\r\nunsubscribe\r\n$2\r\n+x\r\n:0\r\n");
+            for (int n = 0; n < ASK_TIMES; n++) {
+                expect_served(fds[i]);
+            }
+        }
+        for (size_t i = 0; i < CLIENTS; i++) {
+            close(fds[i]);
+        }
+    }
+    assert_int_equal(refused, 0);
 }
 
 /* Clients that read their last answer, and end nothing. */
@@ -741,6 +927,11 @@ int main(void)
         T(test_subscriber_that_does_not_read),
         T(test_client_that_stops_reading),
         T(test_one_address_cannot_end_the_others),
+        T(test_all_together_leave_no_more_unread),
+        T(test_all_together_have_no_more_subscriptions),
+        T(test_an_address_that_asks_too_often_waits),
+        T(test_an_address_that_connects_too_often_is_refused),
+        T(test_fifty_ordinary_clients_share_an_address),
         T(test_lingering_is_bounded),
         T(test_handshakes_have_their_own_thread),
         T(test_time_for_a_handshake),
