@@ -50,7 +50,8 @@ typedef void (*conclave_item_fn)(struct conclave_item *item, int error, void *ct
  * CONCLAVE_SESSION_EXPIRED (the session ended before the answer came: the item was acknowledged, or made a dead letter, or
  * another consumer gets it); CONCLAVE_ENOTOWNER (acknowledged or given back before); CONCLAVE_EBUSY (an
  * ack or nack is in progress: its answer was not reported yet); CONCLAVE_ETIMEDOUT (it continues in the background); or why
- * not (CONCLAVE_NO_AUTH, ...): then the item is held as before. An item of an at-most-once queue needs neither (0).
+ * not (CONCLAVE_NO_AUTH, ...): then the item is held as before, but not again after on_lost. An item of an at-most-once
+ * queue needs neither (0).
  *
  * A lost answer is looked up as long as the session lives: an item that is gone with its claim was acknowledged, as only
  * this session removes its claim. (Who removes nodes of claims by hand makes that unsure.) With exactly_once in the

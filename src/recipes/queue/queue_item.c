@@ -154,7 +154,9 @@ static void settle_refused(struct conclave_item *item, int error)
         item_leave(item);
     } else {
         item_enter(item, ITEM_HELD);
-        lease_add(&rt_of(item)->lease, &item->holder);
+        if (!item->lost_told) { /* else the user has stopped, and would not be told of another loss */
+            lease_add(&rt_of(item)->lease, &item->holder);
+        }
     }
 }
 
@@ -205,6 +207,8 @@ static void queue_item_on_ensured(struct ensure_path *ensure, int error)
     struct conclave_item *item = CONTAINER_OF(ensure, struct conclave_item, ensure);
     if (error != 0 && error_is_fatal(error) && item->state == ITEM_SETTLING) {
         settle_refused(item, error);
+    } else if (error != 0) {
+        recipes_retry_later(rt_of(item), &item->retry);
     }
     item_run(item);
 }
@@ -354,14 +358,16 @@ static void ask_for_claim(struct conclave_item *item)
     step_submit(&item->step, &op, on_claim_found);
 }
 
-/* An item that is there was not acknowledged: the next try decides what it is now. */
+/* An item that is there was not acknowledged: the next try decides what it is now. Another item may have its name by now, in
+ * layouts without guids, or as a dead letter that was put back. */
 static void on_item_found(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
     if (item->state != ITEM_SETTLING) {
         return;
     }
-    if (reply->error == CONCLAVE_NO_NODE) {
+    if (reply->error == CONCLAVE_NO_NODE ||
+        (reply->error == 0 && reply->stat.czxid != item->czxid)) {
         ask_for_claim(item);
         return;
     }

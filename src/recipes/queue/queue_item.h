@@ -50,7 +50,8 @@ struct conclave_item {
     size_t starts_count;
     bool name_taken; /* another dead letter has its name */
     int priority;
-    int32_t version; /* of the item's node while it is claimed */
+    int64_t czxid;   /* of the item's node: a later one may have its name */
+    int32_t version; /* of that while it is claimed */
     int64_t session_id;
     enum item_state state;
 

@@ -324,6 +324,7 @@ static void take_on_read(struct call *call, const struct conclave_reply *reply)
         take_trouble(t, CONCLAVE_ENOMEM);
     } else {
         t->version = reply->stat.version;
+        t->prepared->czxid = reply->stat.czxid;
         bool often = o->max_attempts > 0 && !o->at_most_once && t->version >= o->max_attempts;
         take_to(t, often ? TAKE_DEAD : TAKE_CLAIM);
     }

@@ -93,6 +93,56 @@ static void E76_a_lost_answer_does_not_hide_that_another_took_the_item(void **st
     }
 }
 
+/* The name is given again before the ack is looked up, and somebody else has claimed the new item. */
+static void reuse_name(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_create_locked(zk, PLAIN_ITEM, "a", 0);
+    fake_zk_write_locked(zk, PLAIN_ITEM, "b");
+    fake_zk_create_locked(zk, PLAIN_CLAIM, "x\nother", 0);
+}
+
+static void E17_a_lost_answer_does_not_hit_the_next_item_of_that_name(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    queue_make(zk);
+    races_open(&u, zk, 0, CONCLAVE_QUEUE_LAYOUT_PLAIN, 0);
+    put_text(&u, 500, "a");
+    struct conclave_item *item = take_one(&u);
+    hook(zk, 0, WIRE_MULTI, PLAIN_ITEM, 1, FAKE_DROP_REPLY);
+    hook_call(zk, WIRE_SYNC, PLAIN_ITEM, 1, reuse_name, NULL);
+    ack_one(item);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    assert_true(fake_zk_exists(zk, PLAIN_ITEM));
+    assert_true(fake_zk_exists(zk, PLAIN_CLAIM));
+    queue_user_finish(&u);
+}
+
+static void put_back(struct fake_zk *zk, void *path)
+{
+    fake_zk_delete_children_locked(zk, DEAD_PATH);
+    fake_zk_create_locked(zk, path, "a", 0);
+}
+
+static void E81_a_dead_letter_put_back_at_once_was_one(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    char path[CONCLAVE_QUEUE_NAME_MAX + 64];
+    queue_make(zk);
+    races_open(&u, zk, 0, CONCLAVE_QUEUE_LAYOUT_NATIVE, 1);
+    put_text(&u, 500, "a");
+    struct conclave_item *item = take_one(&u);
+    item_path(item, path, sizeof path);
+    fake_zk_create(zk, DEAD_PATH, "", 0);
+    hook(zk, 0, WIRE_MULTI, path, 1, FAKE_DROP_REPLY);
+    hook_call(zk, WIRE_SYNC, path, 1, put_back, path);
+    nack_one(item);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    take_text(&u, "a");
+    queue_user_finish(&u);
+}
+
 /* Nobody can say whether the ack was carried out, and ELOST would say that nothing was changed. */
 static void E76_a_session_that_ends_with_the_answer_leaves_the_outcome_open(void **state)
 {
@@ -564,6 +614,28 @@ static void no_word_of_a_loss_comes_after_the_answer_to_an_ack(void **state)
     queue_user_finish(&u);
 }
 
+/* on_lost is called once: who was told of a loss is told of no other. */
+static void what_was_lost_is_not_held_again(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    char path[128];
+    queue_make(zk);
+    queue_user_open_for(&u, zk, 0, NULL, 5 * SESSION_MS);
+    put_text(&u, 500, "a");
+    struct conclave_item *item = take_one(&u);
+    fake_zk_hold(zk, 0, WIRE_MULTI); /* pings are answered: the session lives */
+    EVENTUALLY(queue_user_get(&u, &u.lost) == 1);
+    fake_zk_release(zk, 0);
+    item_path(item, path, sizeof path);
+    refuse(zk, path);
+    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), CONCLAVE_NO_AUTH);
+    STAYS(!conclave_item_is_held(item), 100);
+    assert_int_equal(conclave_item_ack(item, PATIENCE_MS), 0); /* the claim is still there */
+    conclave_item_free(item);
+    queue_user_finish(&u);
+}
+
 /* --- parts ------------------------------------------------------------------------------------------- */
 
 enum { PARTS = 10000, PART_BYTES = 5 + 1 };
@@ -688,6 +760,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E76_a_lost_answer_does_not_hide_that_another_took_the_item),
+        E_TEST(E17_a_lost_answer_does_not_hit_the_next_item_of_that_name),
+        E_TEST(E81_a_dead_letter_put_back_at_once_was_one),
+        E_TEST(what_was_lost_is_not_held_again),
         E_TEST(E76_a_session_that_ends_with_the_answer_leaves_the_outcome_open),
         E_TEST(a_requeue_whose_answer_was_lost_was_carried_out_although_the_item_is_taken),
         E_TEST(a_blocking_request_that_was_refused_is_sent_again),
