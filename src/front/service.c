@@ -16,6 +16,7 @@ enum {
     GIVE_BACK_BYTES = 16 << 20, /* below this, returning memory is not worth its time */
     GRANULES_PER_TICK = 40,     /* precision of session expiry: this part of a tick,*/
     GRANULE_MAX_MS = 50,        /* but at most this long */
+    TICK_LATE_MS = 20,          /* regular work that is later than this waits for input */
     SEQUENCE_SHIFT = 20,        /* 2^20 batches per ms keep the sequences of two runs apart */
 };
 
@@ -637,8 +638,25 @@ static void service_give_back(struct service *s)
     }
 }
 
+/* Whether this call of service_tick is so late that input must be read first; the next one is not. */
+static bool service_reads_first(struct service *s)
+{
+    int64_t late_ms = clock_monotonic_ms(s->clock) - service_deadline(s);
+    s->reads_first = s->serving && !s->reads_first && late_ms > TICK_LATE_MS;
+    return s->reads_first;
+}
+
+static void service_expire_sessions(struct service *s, int64_t now_ms)
+{
+    session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
+    if (s->standing.leads) {
+        session_tracker_expire(s->sessions, now_ms, service_expire, s);
+    }
+}
+
 void service_tick(struct service *s)
 {
+    bool reads_first = service_reads_first(s);
     int64_t now_ms = service_time_ms(s);
     if (!s->serving) {
         return;
@@ -649,9 +667,10 @@ void service_tick(struct service *s)
         session_notes_beat(s, now_ms);
         service_give_back(s);
     }
-    session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
+    if (!reads_first) {
+        service_expire_sessions(s, now_ms);
+    }
     if (s->standing.leads) {
-        session_tracker_expire(s->sessions, now_ms, service_expire, s);
         ttl_collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock),
                            service_collect, s);
         fence_requests_tick(s, now_ms);

@@ -115,6 +115,7 @@ struct service {
     int64_t replaced_by;        /* id of our newest replacement, 0: none */
     int64_t beat_at;            /* latest time for service_tick, monotonic ms */
     bool serving;               /* after service_begin: sessions can expire */
+    bool reads_first;           /* no session expires before the waiting input was read */
     bool throttling;            /* too many requests in progress */
     size_t kept_peak;           /* most accounted bytes since memory was given back */
     enum data_level data_level; /* how near the data are to their limit */
@@ -181,7 +182,8 @@ int service_kill_session(struct service *s, int64_t id, struct wire_vector ids,
                          const char *by) CONCLAVE_MUST_USE;
 
 /* Regular work: expired sessions, connections without handshake. Due at service_deadline (monotonic ms), harmless
- * earlier. */
+ * earlier. If it comes late, this process did not run, and signs of life may wait in the sockets: then no session ends
+ * in this call. Read the input, and call again. */
 void service_tick(struct service *s);
 int64_t service_deadline(const struct service *s);
 

@@ -72,6 +72,7 @@ void service_harness_settle(struct service_harness *h);
 /* From now on the server is one of several members and in contact with a leader. */
 void service_harness_join(struct service_harness *h);
 
+/* As a server that slept until now, and whose clients sent nothing meanwhile. */
 void service_harness_advance(struct service_harness *h, int64_t ms);
 void guest_init(struct guest *p, struct service_harness *h);
 void guest_finish(struct guest *p);

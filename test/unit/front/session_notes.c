@@ -150,6 +150,35 @@ static void test_stall(void **state)
     service_harness_finish(&h);
 }
 
+/* A server that did not run for less than it notices ends no session before it has read what waits in its sockets. */
+static void test_input_comes_first(void **state)
+{
+    enum { SHORT = 600 };
+    struct service_harness h;
+    struct guest p;
+    struct guest gone;
+    struct client_limits limits = client_limits_default();
+    limits.session_min_ms = SHORT;
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, SHORT);
+    guest_open(&gone, &h, SHORT);
+    pass(&h, 100);
+    h.now_ms += 800;
+    service_tick(&h.service); /* timers come first in a loop */
+    service_harness_settle(&h);
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    service_harness_settle(&h);
+    assert_true(service_deadline(&h.service) <= h.now_ms);
+    service_tick(&h.service);
+    service_harness_settle(&h);
+    assert_false(p.closed);
+    assert_true(gone.closed);
+    guest_expect(&p, WIRE_XID_PING, 0);
+    guest_finish(&p);
+    guest_finish(&gone);
+    service_harness_finish(&h);
+}
+
 static void test_off(void **state)
 {
     struct service_harness h;
@@ -172,8 +201,13 @@ static void test_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silent), cmocka_unit_test(test_left),  cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_killed), cmocka_unit_test(test_stall), cmocka_unit_test(test_off),
+        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_off),
+        cmocka_unit_test(test_input_comes_first),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();
