@@ -435,14 +435,18 @@ static void test_drop_and_close(void **state)
     world_destroy(w); /* with two that wait */
 }
 
-static int free_port(struct world *w)
+/* A port that no other process gets while ret_socket is open: it is bound and does not listen, so only a socket with
+ * SO_REUSEADDR that asks for this very port gets it, as a Redis server's does. */
+static int reserved_port(int *ret_socket)
 {
-    static const char *const SCRIPT[] = {NULL};
-    int port = fake_listen(w, SCRIPT);
-    uv_close((uv_handle_t *)&w->fake.listener, NULL);
-    uv_run(&w->loop, UV_RUN_DEFAULT);
-    w->fake.script = NULL;
-    return port;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *ret_socket = fd;
+    return ntohs(at.sin_port);
 }
 
 /* Debian's redis-tools has the server's program under another name. */
@@ -476,6 +480,7 @@ static void test_real_server(void **state)
     static const char *const SUBSCRIBE[] = {"SUBSCRIBE", "__conclave"};
     static const char *const INFO[] = {"INFO"};
     struct world *w = world_create(NULL);
+    int reserved;
     int status;
     if (server_program() == NULL) {
         uv_loop_close(&w->loop);
@@ -483,7 +488,7 @@ static void test_real_server(void **state)
         free(w);
         skip(); /* no redis-server here: tools/install-deps --test */
     }
-    w->port = free_port(w);
+    w->port = reserved_port(&reserved);
     w->access = (struct redis_access){.password = "geheim"};
     world_link(w, w->port);
     pid_t pid = server_start(w->port);
@@ -509,6 +514,7 @@ static void test_real_server(void **state)
     send_ping(w, TIMEOUT_MS);
     run_until_answered(w, 4);
     assert_int_equal(w->answers.list[3].outcome, REDIS_PROBE_REFUSED);
+    close(reserved);
     world_destroy(w);
 }
 
