@@ -5,7 +5,7 @@
 #include "support/cache_user.h"
 #include "support/sweep.h"
 
-enum { STEPS = 20, DEADLINE_MS = 15000 };
+enum { STEPS = 20, DEADLINE_MS = 60000 };
 
 static bool soon_agrees(struct cache_user *u, struct fake_zk *zk)
 {

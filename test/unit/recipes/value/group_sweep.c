@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-enum { STEPS = 24, ADDITIONS = 3, DEADLINE_MS = 15000 };
+enum { STEPS = 24, ADDITIONS = 3, DEADLINE_MS = 60000 };
 
 enum scene {
     SCENE_GROUP,
