@@ -99,7 +99,9 @@ static void one_whose_link_is_lost_is_no_master_before_another_is(void **state)
     struct fake_zk *zk = *state;
     struct player a;
     struct player b;
+    usual_session_ms = EXPIRY_SESSION_MS;
     play(&a, zk, 0, "a");
+    usual_session_ms = LONG_SESSION_MS;
     EVENTUALLY(MASTER(&a));
     play(&b, zk, 1, "b");
     EVENTUALLY(fake_zk_child_count(zk, PATH) == 2);
