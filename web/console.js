@@ -1,9 +1,10 @@
 // The frame: which view is shown, and the live connection to the server.
 import { ask, h } from "./dom.js";
 import * as overview from "./overview.js";
+import * as recipes from "./recipes.js";
 import * as tree from "./tree.js";
 
-const VIEWS = { overview, tree };
+const VIEWS = { overview, recipes, tree };
 const HOUR_SAMPLES = 720;
 const RETRY_MS = 1000;
 const POLL_MS = 5000;

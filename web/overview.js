@@ -1,17 +1,20 @@
 // The first page: is all well, who leads, how fast is it.
 import { chart, span } from "./charts.js";
 import { bytes, count, duration, h, latency, many, moment, refresh } from "./dom.js";
+import { heldNow } from "./recipes.js";
 
 const part = {};
 
 /** The empty page; update fills it. */
 export function open() {
-  for (const name of ["alarms", "cards", "members", "charts"]) part[name] = h("section", { class: name });
+  for (const name of ["alarms", "cards", "holds", "members", "charts"]) part[name] = h("section", { class: name });
   part.alarms.setAttribute("aria-live", "polite");
   part.alarms.setAttribute("aria-label", "Alarms");
+  part.holds.classList.add("panel");
+  part.holds.setAttribute("aria-label", "Elections and locks held now");
   part.members.setAttribute("aria-label", "Members");
   part.charts.setAttribute("aria-label", "The last hour");
-  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.members, part.charts);
+  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.members, part.charts);
 }
 
 export function update(state) {
@@ -19,7 +22,8 @@ export function update(state) {
   if (!overview) return;
   const minute = Math.floor(Date.now() / 10000); // durations in words move on
   refresh(part.alarms, overview.alarms, alarms);
-  refresh(part.cards, { ...overview, alarms: 0, minute }, cards);
+  refresh(part.cards, { ...overview, alarms: 0, held: 0, minute }, cards);
+  refresh(part.holds, { held: overview.held, minute }, ({ held }) => heldNow(held));
   refresh(part.members, { members: overview.members, leader: overview.leader, id: overview.server?.id }, members);
   refresh(part.charts, { newest: history.samples.at(-1) ?? null, every: history.every_ms }, () => charts(history));
 }

@@ -170,6 +170,7 @@ static void admin_gone(struct admin *a)
     }
     tls_context_release(a->context);
     admission_finish(&a->site.admission);
+    console_site_finish(&a->site.console);
     free(a);
 }
 

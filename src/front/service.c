@@ -245,7 +245,7 @@ static bool connection_has_id(const struct map_node *node, const void *key)
     return c->session_id == *(const int64_t *)key;
 }
 
-static struct connection *service_connection(struct service *s, int64_t id)
+struct connection *service_connection(struct service *s, int64_t id)
 {
     struct map_node *node =
         map_find(&s->by_session, hash_number((uint64_t)id), connection_has_id, &id);

@@ -197,6 +197,9 @@ void service_reset_stats(struct service *s);
 #define AUTH_FAILED_MORE "auth-failed-more"
 void service_tell_refused(void *ctx, const char *host, unsigned long long untold);
 
+/* The connection of a session's client to this server, or NULL. */
+struct connection *service_connection(struct service *s, int64_t session_id);
+
 /* For connections. */
 /* Whether the client has an id of a required scheme, or none is required. */
 bool service_authenticated(const struct service *s, const struct client_ids *identity);

@@ -100,6 +100,33 @@ def picture(name):
         World.page.screenshot(os.path.join(PICTURES, name))
 
 
+CONTRAST = """(() => {
+  const rgb = (text) => { const c = text.match(/[\\d.]+/g).map(Number); return {c: c.slice(0, 3), a: c.length > 3 ? c[3] : 1}; };
+  const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const ground = (e) => { for (; e; e = e.parentElement) { const g = rgb(getComputedStyle(e).backgroundColor); if (g.a > .9) return g.c; } return [255, 255, 255]; };
+  const bad = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const e = node.parentElement;
+    if (!node.data.trim() || e.closest('noscript, .unseen, .skip, button:disabled')) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(rgb(e.closest('svg') ? style.fill : style.color).c), light(ground(e))].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${node.data.trim()}`);
+  }
+  return bad;
+})()"""
+
+
+def check_look(view):
+    """The contrast of every text is 4.5 or more, and nothing is wider than the window."""
+    bad = World.page.eval(CONTRAST)
+    expect(not bad, f"too little contrast in {view}: {bad}")
+    wide = World.page.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    expect(wide <= 0, f"{view} is {wide} pixels wider than its window")
+
+
 @case
 def files_and_rules():
     """What every answer carries, and who gets none."""
@@ -215,6 +242,130 @@ def a_server_that_goes():
     page.errors.clear()  # refused connections were to be expected
 
 
+class Holders:
+    """`with Holders(server) as holders:` commands that hold or wait until they are ended."""
+
+    def __init__(self, server):
+        self.server = server
+        self.processes = {}
+
+    def start(self, name, *words):
+        self.processes[name] = subprocess.Popen([program(), *words, "--server", self.server.host], stdin=subprocess.PIPE,
+                                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def end(self, name):
+        process = self.processes.pop(name)
+        process.terminate()
+        process.stdin.close()
+        process.wait(60)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.kill()
+        for name in list(self.processes):
+            self.end(name)
+
+
+def recipes(server):
+    """What /console/recipes lists: {path: recipe}."""
+    return {recipe["path"]: recipe for recipe in json.loads(get(server, "/console/recipes")[2])["list"]}
+
+
+def until(check, what):
+    """Waits until check() is true; returns it."""
+    deadline = time.monotonic() + browser.WAIT_S
+    while not (value := check()):
+        expect(time.monotonic() < deadline, f"not in {browser.WAIT_S} s: {what}")
+        time.sleep(0.1)
+    return value
+
+
+def labels(recipe, part="holders"):
+    return [place["label"] for place in recipe[part]]
+
+
+@case
+def recipes_of_the_commands():
+    """What the commands make is recognised, with holder, line and token; the first page follows a hand-over."""
+    server = World.ensemble().members[0]
+    with Holders(server) as holders:
+        holders.start("a", "elect", "/app/leader", "--id", "host-a")
+        until(lambda: "host-a" in labels(recipes(server).get("/app/leader", {"holders": []})), "host-a leads")
+        holders.start("b", "elect", "/app/leader", "--id", "host-b")
+        holders.start("lock", "lock", "/app/nightly", "--id", "worker-7")
+        holders.start("read", "lock", "/app/index", "--read", "--id", "reader-1")
+        holders.start("sem", "semaphore", "/app/slots", "-n", "2", "--id", "job-1")
+        holders.start("group", "group", "join", "/app/web", "--id", "web-1")
+        holders.start("barrier", "barrier", "enter", "/app/start", "--count", "2", "--id", "step-1")
+        for item in ("first", "second", "third"):
+            subprocess.run([program(), "queue", "put", "/app/mails", item, "--server", server.host], check=True, timeout=60,
+                           stdout=subprocess.DEVNULL)
+        kinds = {"/app/leader": "election", "/app/nightly": "lock", "/app/index": "lock", "/app/slots": "semaphore",
+                 "/app/web": "group", "/app/start/round": "barrier", "/app/mails": "queue"}
+        found = until(lambda: (now := recipes(server)).keys() >= kinds.keys() and now["/app/leader"]["waiting"] == 1 and now,
+                      f"all of {kinds}")
+        for path, kind in kinds.items():
+            expect((found[path]["kind"], found[path]["library"]) == (kind, "Conclave"), f"{path}: {found[path]}")
+        expect(labels(found["/app/leader"], "line") == ["host-b"], str(found["/app/leader"]))
+        expect(labels(found["/app/slots"]) == ["job-1"] and found["/app/slots"]["permits"] == 2, str(found["/app/slots"]))
+        expect(found["/app/mails"]["waiting"] == 3 and found["/app/index"]["holders"][0]["shared"], str(found))
+        expect(not any(path.endswith(".leader") for path in found), f"parts of others are hidden: {list(found)}")
+        page = open_page(server)
+        for text in ("/app/leader", "host-a", "1 waiter", "host-b", str(found["/app/leader"]["holders"][0]["token"]), "worker-7"):
+            page.wait_text(text)
+        picture("console-overview.png")
+        holders.end("a")
+        page.wait("[...document.querySelectorAll('.holds tr')].some((row) => row.innerText.includes('/app/leader') && "
+                  "row.querySelector('td').innerText.includes('host-b'))")
+        page.eval("location.hash = '#/recipes'")
+        for text in ("Elections 1", "Locks 2", "Semaphores 1", "Queues 1", "Barriers 1", "Groups 1", "closed: 1 of 2 wait", "web-1"):
+            page.wait_text(text)
+        picture("console-recipes.png")
+        for dark in (False, True):
+            for size in ({}, PHONE):
+                page.look(dark=dark, **size)
+                check_look("recipes")
+                picture(f"console-recipes-{'dark' if dark else 'light'}{'-phone' if size else ''}.png")
+        subprocess.run([program(), "queue", "put", "/app/later", "item", "--server", server.host], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+        page.wait_text("/app/later")  # by itself
+        no_errors()
+
+
+@case
+def recipes_of_kazoo():
+    """What kazoo makes is recognised as well."""
+    try:
+        import kazoo.client
+    except ImportError:
+        raise cases.Skip("no kazoo: apt-get install python3-kazoo") from None
+    server = World.ensemble().members[0]
+    client = kazoo.client.KazooClient(hosts=server.host, timeout=60)
+    client.start(timeout=60)
+    try:
+        client.Lock("/kazoo/lock", "holder").acquire()
+        client.ReadLock("/kazoo/rw", "reader").acquire()
+        client.Semaphore("/kazoo/semaphore", "permit", max_leases=3).acquire()
+        client.Party("/kazoo/party", "guest").join()
+        client.Queue("/kazoo/queue").put(b"item")
+        client.LockingQueue("/kazoo/locking").put(b"entry")
+        found = recipes(server)
+        wanted = {"/kazoo/lock": ("lock", "kazoo", ["holder"]), "/kazoo/rw": ("lock", "kazoo", ["reader"]),
+                  "/kazoo/semaphore": ("semaphore", "kazoo", ["permit"]), "/kazoo/party": ("group", "", ["guest"]),
+                  "/kazoo/queue": ("queue", "kazoo", []), "/kazoo/locking": ("queue", "kazoo", [])}
+        for path, (kind, library, holders) in wanted.items():
+            recipe = found.get(path)
+            expect(recipe and (recipe["kind"], recipe["library"], labels(recipe)) == (kind, library, holders), f"{path}: {recipe}")
+        extra = [path for path in found if path.startswith("/kazoo/") and path not in wanted]
+        expect(not extra, f"these are parts of others: {extra}")
+    finally:
+        client.stop()
+        client.close()
+
+
 @case
 def the_tree():
     """Data as text, JSON and hex; what is hidden; what is not there."""
@@ -318,25 +469,6 @@ def keyboard_only():
     no_errors()
 
 
-CONTRAST = """(() => {
-  const rgb = (text) => { const c = text.match(/[\\d.]+/g).map(Number); return {c: c.slice(0, 3), a: c.length > 3 ? c[3] : 1}; };
-  const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
-    return .2126 * r + .7152 * g + .0722 * b; };
-  const ground = (e) => { for (; e; e = e.parentElement) { const g = rgb(getComputedStyle(e).backgroundColor); if (g.a > .9) return g.c; } return [255, 255, 255]; };
-  const bad = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode());) {
-    const e = node.parentElement;
-    if (!node.data.trim() || e.closest('noscript, .unseen, .skip, button:disabled')) continue;
-    const style = getComputedStyle(e);
-    const [a, b] = [light(rgb(e.closest('svg') ? style.fill : style.color).c), light(ground(e))].sort((x, y) => y - x);
-    const ratio = (a + .05) / (b + .05);
-    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${node.data.trim()}`);
-  }
-  return bad;
-})()"""
-
-
 @case
 def themes_and_widths():
     """Light and dark, desk and phone: contrast of 4.5 for every text, nothing wider than the page."""
@@ -348,10 +480,7 @@ def themes_and_widths():
         for dark in (False, True):
             for size in ({}, PHONE):
                 page.look(dark=dark, **size)
-                bad = page.eval(CONTRAST)
-                expect(not bad, f"too little contrast, view '{view}', dark {dark}: {bad}")
-                wide = page.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-                expect(wide <= 0, f"view '{view}' is {wide} pixels wider than its window of {size}")
+                check_look(f"view '{view}', dark {dark}, {size}")
                 picture(f"console-{view.strip('#/').replace('/', '-') or 'overview'}-{'dark' if dark else 'light'}"
                         f"{'-phone' if size else ''}.png")
     no_errors()

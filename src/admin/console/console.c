@@ -2,19 +2,29 @@
 
 #include "admin/answers/process_info.h"
 #include "admin/console/alarms.h"
+#include "admin/console/recipe_list.h"
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum { ALARM_SAMPLES = 12 }; /* alarms about the disk and stalls last a minute */
+enum {
+    ALARM_SAMPLES = 12, /* alarms about the disk and stalls last a minute */
+    HELD_PART = 8,      /* what is held takes this part of admin.maxAnswerBytes */
+};
 
 void console_init(struct console *c, struct view *v)
 {
     memset(c, 0, sizeof *c);
     c->view = v;
     samples_init(&c->samples);
+    buf_init(&c->held, 0);
+}
+
+void console_finish(struct console *c)
+{
+    buf_finish(&c->held);
 }
 
 static const struct clock_source *console_clock(const struct console *c)
@@ -26,6 +36,7 @@ static const struct clock_source *console_clock(const struct console *c)
 static void console_begin(struct console *c, const struct server_stats *s)
 {
     struct view *v = c->view;
+    console_finish(c);
     console_init(c, v);
     c->server = v->server;
     c->started_ms = clock_wall_ms(console_clock(c)) - s->uptime_ms;
@@ -214,7 +225,57 @@ static void console_print(struct json *j, struct buf *out)
     json_finish(j);
 }
 
-void console_write_overview(const struct console *c, struct buf *out)
+/* Whether clients without ids may see nodes at all. */
+static bool console_shows_nodes(const struct console *c)
+{
+    return view_serving(c->view) && server_service(c->view->server)->auth_schemes == NULL;
+}
+
+/* Elections and locks held now: made again if the state has changed, unless the last time took long. */
+static void console_look_at_held(struct console *c, int64_t zxid)
+{
+    struct json j;
+    int64_t now_ns = clock_monotonic_ns(console_clock(c));
+    bool made = c->held.len > 0;
+    if (made && (c->held_zxid == zxid || now_ns - c->held_at_ns < HELD_SHARE * c->held_took_ns)) {
+        return;
+    }
+    json_init(&j);
+    recipe_list_write(server_service(c->view->server), true,
+                      (size_t)c->view->options->answer_bytes / HELD_PART, &j);
+    buf_reset(&c->held);
+    console_print(&j, &c->held);
+    c->held_zxid = zxid;
+    c->held_at_ns = clock_monotonic_ns(console_clock(c));
+    c->held_took_ns = c->held_at_ns - now_ns;
+    assert(c->held_took_ns >= 0);
+}
+
+static void write_held(struct console *c, const struct server_stats *s, struct json *j)
+{
+    json_key(j, "held");
+    if (console_shows_nodes(c)) {
+        console_look_at_held(c, s->zxid);
+        json_ready(j, buf_slice(&c->held));
+    } else {
+        json_null(j);
+    }
+}
+
+void console_write_recipes(const struct console *c, struct buf *out)
+{
+    struct json j;
+    json_init(&j);
+    if (console_shows_nodes(c)) {
+        recipe_list_write(server_service(c->view->server), false,
+                          (size_t)c->view->options->answer_bytes, &j);
+    } else {
+        json_null(&j);
+    }
+    console_print(&j, out);
+}
+
+void console_write_overview(struct console *c, struct buf *out)
 {
     struct json j;
     struct server_stats s;
@@ -230,12 +291,14 @@ void console_write_overview(const struct console *c, struct buf *out)
         write_leader(c, &j);
         json_key(&j, "members");
         write_members(c, &s, &j);
+        write_held(c, &s, &j);
     } else {
         json_member_null(&j, "server");
         json_member_null(&j, "leader");
         json_key(&j, "members");
         json_array_begin(&j);
         json_array_end(&j);
+        json_member_null(&j, "held");
     }
     json_key(&j, "alarms");
     alarms_write(&facts, &j);

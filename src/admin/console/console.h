@@ -1,5 +1,5 @@
 /*
- * What the web console shows, as JSON: the overview and the history of figures. Everything is read from the server's own
+ * What the web console shows, as JSON: the overview, the history of figures, the recipes. Everything is read from the server's own
  * state on its loop thread, by console_look from time to time and on each request. It shows data and names of nodes only
  * if a client without any id may read them.
  *
@@ -11,7 +11,7 @@
 #include "admin/answers/server_view.h"
 #include "admin/console/samples.h"
 
-enum { OVERVIEW_MEMBERS_MAX = 64 };
+enum { OVERVIEW_MEMBERS_MAX = 64, HELD_SHARE = 50 };
 
 struct console {
     struct view *view;           /* borrowed */
@@ -21,17 +21,25 @@ struct console {
     uint64_t leader;    /* when last looked; 0: none */
     int64_t leader_ms;  /* since when it leads */
     bool leader_exact;  /* this server saw it begin; otherwise it may have led before */
+    struct buf held;    /* what is held now, as JSON; empty: not looked yet */
+    int64_t held_zxid;  /* it shows the state of this zxid */
+    int64_t held_at_ns; /* when that was, monotonic */
+    int64_t held_took_ns;
 };
 
 /* Borrows v. */
 void console_init(struct console *c, struct view *v);
+void console_finish(struct console *c);
 
 /* Takes a sample when it is time, and notes a change of leader. Call it every second or oftener. True: the leader, or
  * whether the server serves, has changed since the last call. */
 bool console_look(struct console *c);
 
-/* The overview and the samples of the last hour, each as one JSON object on one line. */
-void console_write_overview(const struct console *c, struct buf *out);
+/* The overview, the samples of the last hour and all recipes, each as one JSON object on one line. The overview's list of
+ * what is held is made again after a change of the state, but takes at most a part in HELD_SHARE of the time. The recipes
+ * need a server. */
+void console_write_overview(struct console *c, struct buf *out);
 void console_write_history(const struct console *c, struct buf *out);
+void console_write_recipes(const struct console *c, struct buf *out);
 
 #endif

@@ -113,9 +113,11 @@ static bool answer_data(struct console_site *c, const char *name,
         console_write_overview(&c->console, &response->body);
     } else if (strcmp(name, "history") == 0) {
         console_write_history(&c->console, &response->body);
+    } else if (strcmp(name, "recipes") == 0 && c->view->server != NULL) {
+        console_write_recipes(&c->console, &response->body);
     } else if (strcmp(name, "node") == 0 && view_serving(c->view)) {
         answer_node(c, request, response);
-    } else if (strcmp(name, "node") == 0) {
+    } else if (strcmp(name, "node") == 0 || strcmp(name, "recipes") == 0) {
         console_refuse(response, 503, TEXT_NOT_SERVING);
     } else {
         return false;
@@ -155,4 +157,9 @@ bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v)
 void console_site_close(struct console_site *c, void (*cb)(void *ctx), void *ctx)
 {
     event_streams_close(c->events, cb, ctx);
+}
+
+void console_site_finish(struct console_site *c)
+{
+    console_finish(&c->console);
 }

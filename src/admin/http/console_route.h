@@ -5,6 +5,7 @@
  *   /console/events           server-sent events: the overview, whenever it changes (event_streams.h)
  *   /console/overview         the same once (console.h)
  *   /console/history          the samples of the last hour
+ *   /console/recipes          the recipes in the tree (recipe_list.h)
  *   /console/node             a node and a page of its children: path, after or from, count (node_page.h)
  *
  * Every answer forbids the browser all that the pages do not need (Content-Security-Policy).
@@ -27,7 +28,8 @@ bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v);
 bool console_answer(struct console_site *c, const struct http_request *request,
                     struct http_response *response);
 
-/* As event_streams_close; c must stay until cb was called. */
+/* As event_streams_close; c must stay until cb was called. Then call console_site_finish. */
 void console_site_close(struct console_site *c, void (*cb)(void *ctx), void *ctx);
+void console_site_finish(struct console_site *c);
 
 #endif
