@@ -94,10 +94,13 @@ def create(client, path, data=b"", **more):
     expect(err in (0, NODE_EXISTS), f"create {path}: {err}")
 
 
-def picture(name):
+def picture(name, **look):
+    """A picture for docs/console.md of what the page shows now."""
     if PICTURES:
-        time.sleep(1)
+        World.page.look(**{"width": 1080, "height": 720, **look})
+        time.sleep(1)  # for the eye, no test waits for it
         World.page.screenshot(os.path.join(PICTURES, name))
+        World.page.look()
 
 
 CONTRAST = """(() => {
@@ -328,7 +331,6 @@ def recipes_of_the_commands():
             for size in ({}, PHONE):
                 page.look(dark=dark, **size)
                 check_look("recipes")
-                picture(f"console-recipes-{'dark' if dark else 'light'}{'-phone' if size else ''}.png")
         subprocess.run([program(), "queue", "put", "/app/later", "item", "--server", server.host], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
         page.wait_text("/app/later")  # by itself
@@ -398,6 +400,31 @@ def the_tree():
         page.eval("location.hash = '#/tree/none'")
         page.wait_text("There is no node /none.")
         expect(all("404" in error for error in page.errors), str(page.errors))
+
+
+@case
+def the_sessions():
+    """The clients of this server and of another one, found by id."""
+    ensemble = World.ensemble()
+    server, other = ensemble.members[:2]
+    with zk.Connection(server.address) as here, zk.Connection(other.address) as there:
+        create(here, "/session-ephemeral", flags=zk.EPHEMERAL)
+        page = open_page(server, "#/sessions")
+        address = "%s:%d" % here.socket.getsockname()
+        page.wait_text(address)
+        page.wait_text("at server 2")
+        picture("console-sessions.png")
+        check_look("sessions")
+        page.look(**PHONE)
+        check_look("sessions")
+        page.look()
+        page.eval("document.querySelector('[name=find]').focus()")
+        page.type(hex(there.session_id))
+        page.press("Enter")
+        page.wait("document.querySelectorAll('.sessions tbody tr').length == 1")
+        page.wait_text(hex(there.session_id))
+        expect(address not in page.text(), "the others are not shown")
+        no_errors()
 
 
 @case
@@ -474,15 +501,14 @@ def themes_and_widths():
     """Light and dark, desk and phone: contrast of 4.5 for every text, nothing wider than the page."""
     ensemble = World.ensemble()
     server = ensemble.followers()[0]
-    for view, text in (("", "For clients"), ("#/tree/app", "Who may do what")):
+    for view, text in (("#/tree/", "Who may do what"), ("", "For clients")):
         page = open_page(server, view)
         page.wait_text(text)
         for dark in (False, True):
             for size in ({}, PHONE):
                 page.look(dark=dark, **size)
                 check_look(f"view '{view}', dark {dark}, {size}")
-                picture(f"console-{view.strip('#/').replace('/', '-') or 'overview'}-{'dark' if dark else 'light'}"
-                        f"{'-phone' if size else ''}.png")
+    picture("console-phone.png", dark=True, width=390, height=700)
     no_errors()
 
 

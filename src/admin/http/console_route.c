@@ -2,6 +2,7 @@
 
 #include "admin/answers/four_letter_text.h"
 #include "admin/console/node_page.h"
+#include "admin/console/session_list.h"
 #include "admin/console/web_assets.h"
 #include "daemon/server.h"
 #include "front/service.h"
@@ -104,6 +105,39 @@ static void answer_node(struct console_site *c, const struct http_request *reque
     }
 }
 
+static void answer_sessions_json(struct console_site *c, const struct http_request *request,
+                                 struct http_response *response)
+{
+    struct json j;
+    const char *find = http_argument(request, "find");
+    json_init(&j);
+    session_list_write(server_service(c->view->server), find, &j);
+    buf_append_slice(&response->body, buf_slice(&j.out));
+    response->body.failed |= j.out.failed;
+    json_finish(&j);
+}
+
+/* Data about nodes and sessions, which need a serving server. */
+static bool answer_state(struct console_site *c, const char *name,
+                         const struct http_request *request, struct http_response *response)
+{
+    bool node = strcmp(name, "node") == 0;
+    bool sessions = strcmp(name, "sessions") == 0;
+    if (!node && !sessions && strcmp(name, "recipes") != 0) {
+        return false;
+    }
+    if (!view_serving(c->view)) {
+        console_refuse(response, 503, TEXT_NOT_SERVING);
+    } else if (node) {
+        answer_node(c, request, response);
+    } else if (sessions) {
+        answer_sessions_json(c, request, response);
+    } else {
+        console_write_recipes(&c->console, &response->body);
+    }
+    return true;
+}
+
 static bool answer_data(struct console_site *c, const char *name,
                         const struct http_request *request, struct http_response *response)
 {
@@ -113,14 +147,8 @@ static bool answer_data(struct console_site *c, const char *name,
         console_write_overview(&c->console, &response->body);
     } else if (strcmp(name, "history") == 0) {
         console_write_history(&c->console, &response->body);
-    } else if (strcmp(name, "recipes") == 0 && c->view->server != NULL) {
-        console_write_recipes(&c->console, &response->body);
-    } else if (strcmp(name, "node") == 0 && view_serving(c->view)) {
-        answer_node(c, request, response);
-    } else if (strcmp(name, "node") == 0 || strcmp(name, "recipes") == 0) {
-        console_refuse(response, 503, TEXT_NOT_SERVING);
     } else {
-        return false;
+        return answer_state(c, name, request, response);
     }
     return true;
 }
