@@ -13,6 +13,10 @@ typedef size_t item_count;
 typedef int item_count;
 #endif
 
+enum {
+    DEPTH_MAX = 16
+}; /* of lists in lists, which are freed by recursion; hiredis 0.14 has a lower limit, 1.x none */
+
 struct reply_item {
     struct conclave_redis_reply reply;   /* first */
     char *server;                        /* of a whole reply */
@@ -26,11 +30,24 @@ struct reply_reader {
     int error;   /* why an item was not made, if not for want of memory */
 };
 
+static bool is_too_deep(const redisReadTask *task)
+{
+    int depth = 0;
+    for (; task->parent != NULL && depth <= DEPTH_MAX; task = task->parent) {
+        depth++;
+    }
+    return depth > DEPTH_MAX;
+}
+
 /* A new item with more bytes behind it, in its place in the list that it belongs to. NULL: out of memory, or too big. */
 static struct reply_item *item_create(const redisReadTask *task, size_t more)
 {
     struct reply_reader *r = task->privdata;
     size_t size = sizeof(struct reply_item) + more;
+    if (is_too_deep(task)) {
+        r->error = CONCLAVE_EPROTO;
+        return NULL;
+    }
     if (size < more || size > r->limit - r->used) {
         r->error = CONCLAVE_ETOOBIG;
         return NULL;
@@ -115,7 +132,6 @@ static void *create_bool(const redisReadTask *task, int value)
 }
 #endif
 
-/* hiredis limits the depth of lists. */
 static void free_item(void *block)
 {
     struct reply_item *item = block;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-enum { WHY_MAX = 256, LINGER_MS = 200 };
+enum { WHY_MAX = 256, LINGER_MS = 200, ANSWER_DEPTH = 16 };
 
 /* The type of the length of an array, by version of hiredis. */
 #if HIREDIS_MAJOR >= 1
@@ -445,11 +445,18 @@ static const struct stream_handler WIRE_HANDLER = {
     .closed = wire_on_closed,
 };
 
-/* The peer chooses the length of an array: no memory is allocated beyond the limit of an answer. */
+/* The peer chooses the length of an array: no memory is allocated beyond the limit of an answer. And its depth, which hiredis 1.x
+ * does not limit, but frees by recursion. */
 static void *array_create(const redisReadTask *task, array_length elements)
 {
     const struct wire *w = task->privdata;
-    return elements <= REDIS_ANSWER_ITEMS ? w->plain_array(task, elements) : NULL;
+    int depth = 0;
+    for (const redisReadTask *at = task; at->parent != NULL && depth < ANSWER_DEPTH;
+         at = at->parent) {
+        depth++;
+    }
+    return elements <= REDIS_ANSWER_ITEMS && depth < ANSWER_DEPTH ? w->plain_array(task, elements)
+                                                                  : NULL;
 }
 
 static redisReader *reader_create(struct wire *w)

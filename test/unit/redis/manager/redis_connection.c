@@ -279,6 +279,11 @@ static void test_errors_are_told_apart(void **state)
     static const char *const NONSENSE[] = {"HTTP/1.1 400 Bad Request\r\n\r\n", NULL};
     static const char *const LONG[] = {"*100000000\r\n", NULL};
     static const char *const CUT[] = {"!", NULL};
+    static char nested[4 * 2000 + 1];
+    const char *const NESTED[] = {nested, NULL};
+    for (int i = 0; i < 2000; i++) {
+        memcpy(nested + 4L * i, "*1\r\n", 4);
+    }
     expect_one(LOADING, REDIS_PROBE_LOADING, "LOADING Redis is loading");
     expect_one(BUSY, REDIS_PROBE_BUSY, "BUSY a script runs");
     expect_one(NOAUTH, REDIS_PROBE_NOAUTH, "NOAUTH Authentication required.");
@@ -286,6 +291,7 @@ static void test_errors_are_told_apart(void **state)
     expect_one(ERROR, REDIS_PROBE_ERROR, "ERR no");
     expect_one(NONSENSE, REDIS_PROBE_ERROR, "it does not speak Redis' protocol");
     expect_one(LONG, REDIS_PROBE_ERROR, NULL);
+    expect_one(NESTED, REDIS_PROBE_ERROR, NULL);
     expect_one(CUT, REDIS_PROBE_CUT, "it closed the connection");
 }
 
