@@ -452,6 +452,27 @@ static void E194_a_server_is_written_to_only_as_the_epochs_master(void **state)
     set_close(&s);
 }
 
+static void E194_an_answer_does_not_count_after_the_end_of_the_epoch(void **state)
+{
+    struct conclave_redis_client_options o = patient();
+    struct caller caller;
+    struct set s;
+    o.timeout_ms = 10L * PATIENCE_MS;
+    o.answer_timeout_ms = 10L * PATIENCE_MS;
+    o.wait_replicas = 1;
+    set_open(&s, *state, &o);
+    fake_redis_hook(s.at[A], "WAIT", 1, FAKE_REDIS_SILENT, NULL);
+    caller_start(&caller, &s, CONCLAVE_REDIS_WRITE);
+    EVENTUALLY(fake_redis_count(s.at[A], "WAIT") == 1); /* INCR was answered */
+    begin_fail_over(&s);
+    end_fail_over(&s);
+    caller_end(&caller);
+    assert_int_equal(caller.error, CONCLAVE_CONNECTION_LOSS);
+    assert_int_equal(fake_redis_value(s.at[A]), 1);
+    assert_int_equal(fake_redis_value(s.at[B]), 0);
+    set_close(&s);
+}
+
 static void E194_without_a_master_writes_wait_and_reads_go_on(void **state)
 {
     struct conclave_redis_client_options o = patient();
@@ -642,6 +663,7 @@ int main(void)
         E_TEST(E193_replies_and_connections_are_bounded),
         E_TEST(E194_an_unanswered_write_ends_with_its_masters_epoch),
         E_TEST(E194_a_server_is_written_to_only_as_the_epochs_master),
+        E_TEST(E194_an_answer_does_not_count_after_the_end_of_the_epoch),
         E_TEST(E194_without_a_master_writes_wait_and_reads_go_on),
         E_TEST(E195_wait_says_how_many_replicas_have_a_write),
         E_TEST(logs_in),
