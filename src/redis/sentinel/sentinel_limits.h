@@ -28,8 +28,8 @@ struct sentinel_rates {
     struct sentinel_rate requests;
 };
 
-/* The usual ones: fifty clients of an address that all come back after a fail-over stay far below. */
-#define SENTINEL_RATES ((struct sentinel_rates){.connects = {50, 1000}, .requests = {1000, 10000}})
+/* The usual ones: fifty clients of an address that all try again and again while no master is named stay below. */
+#define SENTINEL_RATES ((struct sentinel_rates){.connects = {200, 2000}, .requests = {1000, 10000}})
 
 struct sentinel_use {
     size_t clients;

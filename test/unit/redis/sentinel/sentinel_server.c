@@ -743,6 +743,27 @@ static void test_fifty_ordinary_clients_share_an_address(void **state)
     assert_int_equal(refused, 0);
 }
 
+/* As ioredis: 10 ms behind the first try, 10 ms later each time, at most a second; each connects, logs in and asks. */
+static void test_fifty_clients_that_try_again_stay_within_the_rates(void **state)
+{
+    enum { CLIENTS = 50, MS = 1000000, MINUTE_MS = 60000, ASKS = 4 };
+    static struct sentinel_limits limits;
+    const struct sentinel_rates rates = SENTINEL_RATES;
+    struct sentinel_share share;
+    sentinel_limits_init(&limits, &rates);
+    sentinel_limits_join(&limits, &share, "10.0.0.1");
+    for (int64_t at_ms = 0, pause_ms = 10; at_ms < MINUTE_MS; at_ms += pause_ms) {
+        for (int i = 0; i < CLIENTS; i++) {
+            assert_true(sentinel_limits_connects(&limits, &share, at_ms * MS));
+            assert_true(sentinel_limits_may_ask(&limits, &share, at_ms * MS));
+            sentinel_limits_asked(&limits, &share, ASKS, at_ms * MS);
+        }
+        pause_ms = pause_ms < 1000 ? pause_ms + 10 : pause_ms;
+    }
+    sentinel_limits_leave(&limits, &share);
+    sentinel_limits_finish(&limits);
+}
+
 /* Clients that read their last answer, and end nothing. */
 static void test_lingering_is_bounded(void **state)
 {
@@ -932,6 +953,7 @@ int main(void)
         T(test_an_address_that_asks_too_often_waits),
         T(test_an_address_that_connects_too_often_is_refused),
         T(test_fifty_ordinary_clients_share_an_address),
+        cmocka_unit_test(test_fifty_clients_that_try_again_stay_within_the_rates),
         T(test_lingering_is_bounded),
         T(test_handshakes_have_their_own_thread),
         T(test_time_for_a_handshake),
