@@ -19,6 +19,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
@@ -369,6 +371,119 @@ def stalls_are_the_servers(rounds):
             assert link.call(zk.exists("/"))[0] == 0
 
 
+class Keeper:
+    """A client with a session that it resumes on the same server whenever the connection ends."""
+
+    def __init__(self, member, timeout_ms):
+        self.member = member
+        self.link = zk.Connection(member.address, timeout_ms, patience_s=PATIENCE_S)
+        self.timeout_ms = timeout_ms
+        self.lost = False
+        self.pings = 0
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.lost and not self.ending.wait(0.2):
+            try:
+                self.link.call(zk.ping())
+                self.pings += 1
+            except (OSError, zk.Closed):
+                self._resume()
+
+    def _resume(self):
+        old = self.link
+        try:
+            self.link = zk.Connection(self.member.address, self.timeout_ms, old.session_id, old.passwd, old.last_zxid,
+                                      patience_s=PATIENCE_S)
+            self.lost = self.link.session_id == 0
+        except (OSError, zk.Closed):
+            pass  # the server has no leader yet
+        old.drop()
+
+    def wait_ping(self):
+        before, deadline = self.pings, time.monotonic() + PATIENCE_S
+        while self.pings < before + 2 and not self.lost:
+            assert time.monotonic() < deadline, f"no answer from server {self.member.number}"
+            time.sleep(0.05)
+        assert not self.lost, f"a session of server {self.member.number} ended"
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+        self.link.drop()
+
+
+def a_stopped_leader_comes_back(rounds):
+    """The only voter is stopped for longer than the sessions' timeout. No other can lead meanwhile, so the observers drop
+    their clients. When it continues, all sessions are alive, its own and those of the observers."""
+    timeout_ms = 8000
+    with Observed(3, tick_ms=1000) as ensemble:
+        keepers = [Keeper(member, timeout_ms) for member in ensemble.members for _ in range(2)]
+        for _ in range(rounds):
+            for keeper in keepers:
+                keeper.wait_ping()
+            ensemble.pause(ensemble.members[0])
+            time.sleep(random.uniform(1.1, 1.3) * timeout_ms / 1000)
+            ensemble.resume(ensemble.members[0])
+        for keeper in keepers:
+            keeper.wait_ping()
+            keeper.end()
+
+
+class Observed(Ensemble):
+    """One voter; the others are observers."""
+
+    def start(self):
+        lines = self.members[0].lines
+        lines[1:] = [line.replace(";", ":observer;") for line in lines[1:]]
+        return super().start()
+
+
+def fetch(server, path, method="GET", auth=None):
+    """(status, body) of the admin port."""
+    request = urllib.request.Request(f"http://127.0.0.1:{server.admin_port}{path}", method=method)
+    if auth:
+        request.add_header("Authorization", auth)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def routes():
+    """What the admin port answers, and refuses."""
+    auth = "digest super:test"
+    with Conclave(["--DigestAuthenticationProvider.superDigest", SUPER, "--maxEndedSessions", "2"], admin=True) as server:
+        links = connect(server, 4)
+        for link in links[1:]:
+            link.close_session()
+        closed = [hex(link.session_id) for link in links[1:]]
+        assert fetch(server, f"/sessions/kill?id={hex(links[0].session_id)}", "POST", auth)[0] == 200
+        deadline = time.monotonic() + PATIENCE_S
+        while not (ended := json.loads(fetch(server, "/sessions/ended")[1]))["lost"]:
+            assert time.monotonic() < deadline, "the killed session has no record"
+            time.sleep(0.05)
+        assert [item["session"] for item in ended["orderly"]] == closed[:0:-1], ended  # the first one made room
+        assert [(item["session"], item["cause"]) for item in ended["lost"]] == [(hex(links[0].session_id), "killed")], ended
+        assert json.loads(fetch(server, f"/sessions/why?id={closed[0]}")[1])["record"] is None
+        assert fetch(server, f"/sessions/why?id={closed[1]}", "HEAD")[0] == 200
+        for method, path, status in (("GET", "/sessions/why", 400), ("GET", "/sessions/why?id=0x", 400),
+                                     ("GET", "/sessions/why?id=12345678901234567", 400), ("POST", "/sessions/why?id=1", 405),
+                                     ("GET", "/sessions/kill?id=1", 405), ("POST", "/sessions/ended", 405),
+                                     ("POST", "/sessions/kill?id=1", 404), ("POST", "/sessions/kill?id=x", 400)):
+            assert fetch(server, path, method, auth)[0] == status, (method, path)
+        assert fetch(server, "/sessions/kill?id=1", "POST")[0] == 401
+    with Conclave(["--maxEndedSessions", "0"], admin=True) as server:
+        link = connect(server, 1)[0]
+        link.close_session()
+        answer = json.loads(fetch(server, f"/sessions/why?id={hex(link.session_id)}")[1])
+        assert (answer["recording"], answer["lives"], answer["record"]) == (False, False, None), answer
+        assert json.loads(fetch(server, "/sessions/ended")[1])["lost"] == []
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=2)
@@ -382,7 +497,8 @@ def main():
         return cases.run([suite.text, suite.closed_sessions, suite.killed_sessions, suite.moved_sessions,
                           suite.clients_that_leave, suite.paused_clients, suite.cut_in_both_directions,
                           suite.cut_from_the_client, suite.cut_to_the_client, suite.stopped_servers, suite.killed_follower,
-                          suite.killed_leader, cases.bound(stalls_are_the_servers, options.rounds)], options.only)
+                          suite.killed_leader, routes, cases.bound(stalls_are_the_servers, options.rounds),
+                          cases.bound(a_stopped_leader_comes_back, min(options.rounds, 5))], options.only)
     finally:
         suite.ensemble.stop()
 
