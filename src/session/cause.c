@@ -6,7 +6,6 @@
 enum {
     GIVE_UP_PART = 3, /* a client gives up a connection after two of three parts of its timeout */
     OWN_PARTS = 4,    /* silence of its own for three of four parts is the client's */
-    ANSWER_PART = 4,  /* an answer after this part of the silence is a reaction to a probe */
 };
 
 static const struct {
@@ -59,15 +58,18 @@ static enum session_cause servers_fault(const struct session_facts *f)
     return f->leader_changes > 0 ? SESSION_CAUSE_LEADER_CHANGE : SESSION_CAUSE_SERVER_LOST;
 }
 
-/* Whether the client's host answers while its program is silent. */
+/* Whether the client's host answered when its program should have spoken already: a client pings after a third of its
+ * timeout, and the probes begin after a half. The next probe may be on its way when the session ends. */
 static bool host_answers(const struct session_facts *f)
 {
-    return f->silent_ms - f->tcp.heard_ms > f->silent_ms / ANSWER_PART;
+    return f->silent_ms - f->tcp.heard_ms >= f->timeout_ms / 5 * 2;
 }
 
-static bool host_is_mute(const struct session_tcp *tcp)
+/* Whether what the server sent does not arrive. The host may be heard all the same: a network can be cut in one
+ * direction. */
+static bool answers_are_lost(const struct session_tcp *tcp)
 {
-    return tcp->probes > 0 || (tcp->retransmits > 0 && tcp->unacknowledged > 0);
+    return tcp->retransmits > 0 && tcp->unacknowledged > 0;
 }
 
 static enum session_cause silence_of_client(const struct session_facts *f)
@@ -75,10 +77,13 @@ static enum session_cause silence_of_client(const struct session_facts *f)
     if (!f->tcp.known) {
         return SESSION_CAUSE_CLIENT_SILENT;
     }
-    if (host_is_mute(&f->tcp)) {
+    if (answers_are_lost(&f->tcp)) {
         return SESSION_CAUSE_NETWORK;
     }
-    return host_answers(f) ? SESSION_CAUSE_CLIENT_PAUSED : SESSION_CAUSE_CLIENT_SILENT;
+    if (host_answers(f)) {
+        return SESSION_CAUSE_CLIENT_PAUSED;
+    }
+    return f->tcp.probes > 0 ? SESSION_CAUSE_NETWORK : SESSION_CAUSE_CLIENT_SILENT;
 }
 
 /* Whether the server that the client used was started after its last sign of life. */
@@ -130,8 +135,8 @@ enum session_cause session_cause_find(const struct session_facts *f)
     case SESSION_LINK_DROPPED:
         return SESSION_CAUSE_DROPPED;
     case SESSION_LINK_LEFT:
-        return f->tcp.known && host_is_mute(&f->tcp) ? SESSION_CAUSE_NETWORK
-                                                     : SESSION_CAUSE_CLIENT_LEFT;
+        return f->tcp.known && answers_are_lost(&f->tcp) ? SESSION_CAUSE_NETWORK
+                                                         : SESSION_CAUSE_CLIENT_LEFT;
     default:
         return silence_of_client(f);
     }
@@ -169,7 +174,10 @@ static void append_network(const struct session_facts *f, struct buf *out)
     }
     append_timed(out, "The client was silent for #", f->silent_ms);
     buf_append_str(out, ": the network was cut, or its host was down");
-    if (f->tcp.known && f->tcp.heard_ms >= 0) {
+    if (f->tcp.known && answers_are_lost(&f->tcp)) {
+        buf_printf(out, ", because %" PRIu32 " bytes of answers stayed unacknowledged",
+                   f->tcp.unacknowledged);
+    } else if (f->tcp.known) {
         append_timed(out, ", because its host sent nothing for # either", f->tcp.heard_ms);
     }
     buf_append_u8(out, '.');

@@ -32,7 +32,7 @@ from server import free_port  # noqa: E402
 from split_net import SplitEnsemble, SplitMember, enter_own_network, host_of  # noqa: E402
 
 TICK_MS = 2000
-TIMEOUT_MS = 4000
+TIMEOUT_MS = 6000
 PATIENCE_S = 60
 SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="  # of super:test
 SUPER_AUTH = "digest:super:test"
@@ -89,6 +89,50 @@ class Pinger:
         self.ending.set()
         for thread in self.threads:
             thread.join()
+
+
+class Keeper:
+    """A client with a session that it resumes on the same server whenever the connection ends."""
+
+    def __init__(self, member, timeout_ms):
+        self.member = member
+        self.link = zk.Connection(member.address, timeout_ms, patience_s=PATIENCE_S)
+        self.timeout_ms = timeout_ms
+        self.lost = False
+        self.pings = 0
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.lost and not self.ending.wait(0.2):
+            try:
+                self.link.call(zk.ping())
+                self.pings += 1
+            except (OSError, zk.Closed):
+                self._resume()
+
+    def _resume(self):
+        old = self.link
+        try:
+            self.link = zk.Connection(self.member.address, self.timeout_ms, old.session_id, old.passwd, old.last_zxid,
+                                      patience_s=PATIENCE_S)
+            self.lost = self.link.session_id == 0
+        except (OSError, zk.Closed):
+            pass  # the server has no leader yet
+        old.drop()
+
+    def wait_ping(self):
+        before, deadline = self.pings, time.monotonic() + PATIENCE_S
+        while self.pings < before + 2 and not self.lost:
+            assert time.monotonic() < deadline, f"no answer from server {self.member.number}"
+            time.sleep(0.05)
+        assert not self.lost, f"a session of server {self.member.number} ended"
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+        self.link.drop()
 
 
 def connect(member, count, patience_s=PATIENCE_S, timeout_ms=TIMEOUT_MS):
@@ -297,8 +341,8 @@ class Suite:
             self.ensemble.wait_leader(PATIENCE_S)
             member = pick()
             links = connect(member, self.rounds)
-            safe = [link for other in self.others(member) for link in connect(other, self.rounds, timeout_ms=8000)]
-            with Pinger(links), Pinger(safe) as kept:
+            safe = [Keeper(other, 2 * TIMEOUT_MS) for other in self.others(member) for _ in range(self.rounds)]
+            with Pinger(links):
                 time.sleep(1)
                 self.ensemble.pause(member)
                 rest = argparse.Namespace(hosts=",".join(other.host for other in self.others(member)))
@@ -311,8 +355,10 @@ class Suite:
                           for answer in answers.values()) and time.monotonic() < deadline:
                     answers = wait_ended(self.ensemble, ids(links))
                 notes.append(judge(answers, "server_stall"))
-                assert not kept.broken, f"sessions of the other servers were harmed: {kept.broken[0]!r}"
-            for link in links + safe:
+            for keeper in safe:
+                keeper.wait_ping()
+                keeper.end()
+            for link in links:
                 link.drop()
         return ", ".join(notes)
 
@@ -325,7 +371,7 @@ class Suite:
         rest = argparse.Namespace(hosts=",".join(other.host for other in self.others(leader)))
         try:
             answers = wait_ended(rest, wanted, SHORT)
-            assert sum("error" in server for server in answers[wanted[0]]["servers"]) == 1, answers[wanted[0]]
+            assert not self.answered(answers[wanted[0]]), "a killed server answers"
             return judge(answers, "leader_change")
         finally:
             leader.start()
@@ -369,50 +415,6 @@ def stalls_are_the_servers(rounds):
             assert not pinger.broken, f"a session ended: {pinger.broken[0]!r}"
         for link in links:
             assert link.call(zk.exists("/"))[0] == 0
-
-
-class Keeper:
-    """A client with a session that it resumes on the same server whenever the connection ends."""
-
-    def __init__(self, member, timeout_ms):
-        self.member = member
-        self.link = zk.Connection(member.address, timeout_ms, patience_s=PATIENCE_S)
-        self.timeout_ms = timeout_ms
-        self.lost = False
-        self.pings = 0
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self):
-        while not self.lost and not self.ending.wait(0.2):
-            try:
-                self.link.call(zk.ping())
-                self.pings += 1
-            except (OSError, zk.Closed):
-                self._resume()
-
-    def _resume(self):
-        old = self.link
-        try:
-            self.link = zk.Connection(self.member.address, self.timeout_ms, old.session_id, old.passwd, old.last_zxid,
-                                      patience_s=PATIENCE_S)
-            self.lost = self.link.session_id == 0
-        except (OSError, zk.Closed):
-            pass  # the server has no leader yet
-        old.drop()
-
-    def wait_ping(self):
-        before, deadline = self.pings, time.monotonic() + PATIENCE_S
-        while self.pings < before + 2 and not self.lost:
-            assert time.monotonic() < deadline, f"no answer from server {self.member.number}"
-            time.sleep(0.05)
-        assert not self.lost, f"a session of server {self.member.number} ended"
-
-    def end(self):
-        self.ending.set()
-        self.thread.join()
-        self.link.drop()
 
 
 def a_stopped_leader_comes_back(rounds):
