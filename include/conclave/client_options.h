@@ -102,7 +102,7 @@ struct conclave_client_options {
     const uint8_t *passwd;      /* 16 bytes, with session_id */
     bool new_session;           /* after LOST begin a new session (default true) */
     conclave_state_fn on_state; /* called for every change, in order; may be NULL */
-    void *ctx;                  /* given to on_state */
+    void *ctx;                  /* given to on_state and on_log */
     size_t max_request;         /* bytes of one request; 0: 1 MiB, the default limit of servers */
     size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */
     const struct conclave_tls_options *tls;   /* NULL: without TLS */
@@ -135,7 +135,7 @@ struct conclave_client_options {
      * also what the `error` of tls and sasl would get, if they have none. May be NULL */
     char *error;
     size_t error_len;
-    conclave_log_fn on_log;            /* gets ctx, too; may be NULL */
+    conclave_log_fn on_log;            /* may be NULL */
     enum conclave_log_level log_level; /* lines of less weight are not made; default INFO */
     /* how long one attempt to connect may take, with TLS and the session's begin; 0: the session
      * timeout divided by the number of servers, but 200 ms to 10 s */

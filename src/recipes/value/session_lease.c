@@ -17,6 +17,8 @@ struct conclave_lease {
     struct conclave_client *client;
     struct conclave_lease_callbacks callbacks;
     void *ctx;
+    conclave_log_fn on_log; /* of the program's options, with its own context */
+    void *log_ctx;
     struct conclave_session granted;
     /* Guarded by the client's lock. */
     bool open; /* handed out: on_ended may be called */
@@ -69,7 +71,7 @@ static void session_lease_on_state(struct conclave_client *client, enum conclave
                                    void *ctx)
 {
     struct conclave_lease *lease = ctx;
-    if (lease == NULL || (state != CONCLAVE_STATE_LOST && state != CONCLAVE_STATE_AUTH_FAILED)) {
+    if (state != CONCLAVE_STATE_LOST && state != CONCLAVE_STATE_AUTH_FAILED) {
         return;
     }
     client_lock(client);
@@ -85,6 +87,14 @@ static void session_lease_on_state(struct conclave_client *client, enum conclave
     }
 }
 
+static void session_lease_on_log(struct conclave_client *client,
+                                 const struct conclave_log_line *line, void *ctx)
+{
+    struct conclave_lease *lease = ctx;
+    lease->on_log(client, line, lease->log_ctx);
+}
+
+/* lease: NULL for a visit by id. */
 static int client_of(const struct conclave_client_options *options, const struct lease_name *name,
                      struct conclave_lease *lease, struct conclave_client **ret)
 {
@@ -97,8 +107,14 @@ static int client_of(const struct conclave_client_options *options, const struct
     own.passwd = name->session_id != 0 ? name->passwd : NULL;
     own.new_session = false;
     own.read_only = false;
-    own.on_state = session_lease_on_state;
-    own.ctx = lease;
+    own.on_state = NULL;
+    if (lease != NULL) { /* the client has one context, which the log's function gets, too */
+        lease->on_log = own.on_log;
+        lease->log_ctx = own.ctx;
+        own.on_state = session_lease_on_state;
+        own.on_log = own.on_log == NULL ? NULL : session_lease_on_log;
+        own.ctx = lease;
+    }
     return conclave_client_open(&own, ret);
 }
 

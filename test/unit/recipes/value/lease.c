@@ -391,6 +391,40 @@ static void E64_lost_answers_of_enlisting_and_listing(void **state)
     }
 }
 
+struct log_seen {
+    atomic_int lines;
+    atomic_int strangers; /* lines with another context */
+};
+
+static struct log_seen log_seen;
+
+static void on_log(struct conclave_client *client, const struct conclave_log_line *line, void *ctx)
+{
+    assert_non_null(client);
+    assert_non_null(line->text);
+    (void)atomic_fetch_add(ctx == &log_seen ? &log_seen.lines : &log_seen.strangers, 1);
+}
+
+/* The log's function gets the context of the program's options, also when the lease has one of its own. */
+static void log_gets_the_context_of_the_options(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_client_options options = options_of(zk, 0);
+    struct conclave_lease *lease = NULL;
+    char id[CONCLAVE_LEASE_ID_MAX];
+    options.on_log = on_log;
+    options.log_level = CONCLAVE_LOG_DEBUG;
+    options.ctx = &log_seen;
+    assert_int_equal(conclave_lease_grant(&options, 60000, PATIENCE_MS, NULL, NULL, &lease), 0);
+    EVENTUALLY(atomic_load(&log_seen.lines) > 0);
+    conclave_lease_id(lease, id);
+    int before = atomic_load(&log_seen.lines);
+    assert_int_equal(conclave_lease_keep_alive(&options, id, PATIENCE_MS, NULL), 0);
+    EVENTUALLY(atomic_load(&log_seen.lines) > before);
+    leave(lease, CONCLAVE_LEASE_END_NOW);
+    assert_int_equal(atomic_load(&log_seen.strangers), 0);
+}
+
 static void wrong_ids_and_options_are_refused(void **state)
 {
     struct fake_zk *zk = *state;
@@ -607,6 +641,7 @@ int main(void)
         E_TEST(info_of_other_lengths),
         E_TEST(list_shows_the_leases_that_live),
         E_TEST(E64_lost_answers_of_enlisting_and_listing),
+        E_TEST(log_gets_the_context_of_the_options),
         E_TEST(wrong_ids_and_options_are_refused),
         E_TEST(attached_node_keeps_data_and_acl),
         E_TEST(node_that_cannot_be_attached_stays_as_it_is),
