@@ -1,10 +1,10 @@
 /*
  * Getting, watching and leaving the lock: one node for all, or with herd_free a place in a line.
  *
- * The one lock has a fixed name, so only its owner shows whose it is: after a lost answer the client
- * sends another create, and if the node exists, reads its owner. A client deletes the lock only after a
- * read showed it to be this session's. Another client can get the lock in between only if an operator
- * deletes it. That client then tries again, but keeps its guarantee, which depends on the breadcrumb.
+ * The one lock has a fixed name, so only its owner and its data, which have the incarnation, show whose it is: after a lost
+ * answer the client sends another create, and if the node exists, reads both. A member deletes the lock only after a read
+ * showed it to be its own. Another one can get the lock in between only if an operator deletes it. That one then tries again,
+ * but keeps its guarantee, which depends on the breadcrumb.
  */
 #include "recipes/standby/breadcrumb.h"
 #include "recipes/standby/elector.h"
@@ -29,17 +29,31 @@ static void elector_prepare_begin(struct conclave_elector *e)
 
 /* --- the one lock ------------------------------------------------------------------ */
 
+/* The node that this member has; else, after an answer that was lost, one of this session with its data: other members of
+ * the session have another incarnation. */
+static bool elector_lock_is_ours(const struct conclave_elector *e,
+                                 const struct conclave_reply *reply)
+{
+    if (reply->error != 0 ||
+        reply->stat.ephemeral_owner != client_session_id(contender_client(&e->c))) {
+        return false;
+    }
+    return e->c.node != NULL
+               ? reply->stat.czxid == e->c.czxid
+               : reply->data != NULL && slice_equal(slice_make(reply->data, reply->data_len),
+                                                    slice_make(e->text, e->text_len));
+}
+
 /* Whose the lock is, with a watch on it. */
 static void elector_on_owner(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_elector *e = elector_of(contender_of_step(step));
-    int64_t session_id = client_session_id(contender_client(&e->c));
-    bool ours = reply->error == 0 && reply->stat.ephemeral_owner == session_id;
+    bool ours = elector_lock_is_ours(e, reply);
     watch_slot_answered(&e->lock_watch, reply->error == 0);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         contender_trouble(&e->c, reply->error);
     } else if (e->c.node != NULL) {
-        if (!ours || reply->stat.czxid != e->c.czxid) {
+        if (!ours) {
             elector_lock_gone(e, CONCLAVE_ELOST);
         }
     } else if (e->c.state == CONTENDER_JOINING || e->c.state == CONTENDER_WAITING) {
@@ -233,9 +247,8 @@ static void elector_on_left(struct step *step, const struct conclave_reply *repl
 static void elector_on_looked(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_elector *e = elector_of(contender_of_step(step));
-    int64_t session_id = client_session_id(contender_client(&e->c));
     if (reply->error == CONCLAVE_NO_NODE ||
-        (reply->error == 0 && reply->stat.ephemeral_owner != session_id)) {
+        (reply->error == 0 && !elector_lock_is_ours(e, reply))) {
         elector_lock_gone(e, CONCLAVE_ELOST);
     } else if (reply->error != 0) {
         contender_trouble(&e->c, reply->error);
@@ -330,7 +343,7 @@ void elector_leave(struct contender *c)
         elector_leave_line(e);
     } else {
         /* a create whose answer was lost must not hide behind a lag */
-        step_ask_latest(&e->lock_step, CONCLAVE_OP_EXISTS, e->lock_path, elector_on_looked);
+        step_ask_latest(&e->lock_step, CONCLAVE_OP_GET, e->lock_path, elector_on_looked);
     }
 }
 

@@ -32,6 +32,35 @@ static void the_first_is_active_and_the_second_waits(void **state)
     assert_int_equal(fake_zk_ephemerals(zk), 0);
 }
 
+/* The owner of the lock does not tell them apart. */
+static void E63_two_members_of_one_session_exclude_each_other(void **state)
+{
+    struct fake_zk *zk = *state;
+    for (int layout = 0; layout < 2; layout++) {
+        struct standby a;
+        struct standby b;
+        standby_open(&a, zk, 0, "a");
+        standby_open(&b, zk, 1, "b");
+        a.layout = b.layout = (enum conclave_elector_layout)layout;
+        standby_start(&a);
+        EVENTUALLY(ACTIVE(&a));
+        struct conclave_recipes *own = b.base.recipes;
+        b.base.recipes = a.base.recipes;
+        standby_start(&b);
+        b.base.recipes = own;
+        EVENTUALLY(STATE_IS(&b, STANDBY) || ACTIVE(&b));
+        STAYS(!ACTIVE(&b), 200);
+        standby_stop(&a);
+        EVENTUALLY(ACTIVE(&b));
+        assert_int_equal(standby_get(&b, &b.fenced), 0);
+        assert_true(b.token > a.token);
+        assert_true(b.active_from_ns > a.active_to_ns);
+        standby_finish(&b);
+        standby_finish(&a);
+        assert_int_equal(fake_zk_ephemerals(zk), 0);
+    }
+}
+
 static void E97_a_dead_one_is_fenced_before_another_is_active(void **state)
 {
     struct fake_zk *zk = *state;
@@ -617,6 +646,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(the_first_is_active_and_the_second_waits),
+        E_TEST(E63_two_members_of_one_session_exclude_each_other),
         E_TEST(E97_a_dead_one_is_fenced_before_another_is_active),
         E_TEST(E97_one_that_cannot_be_fenced_blocks_and_its_breadcrumb_stays),
         E_TEST(an_operator_may_say_that_it_is_dead),
