@@ -56,8 +56,10 @@ struct conclave_lock_callbacks {
 /* Begin with CONCLAVE_LOCK_OPTIONS_INIT, then set what differs. */
 struct conclave_lock_options {
     size_t size;
-    const char *path; /* the lock's node; made with its parents as containers */
-    const char *id;   /* identity shown to others (the contender's data); NULL: host:pid */
+    /* the lock's node; made with its parents as containers, but as persistent nodes with
+     * CONCLAVE_NAMING_KAZOO and CONCLAVE_NAMING_PLAIN: those clients do not make it again */
+    const char *path;
+    const char *id; /* identity shown to others (the contender's data); NULL: host:pid */
     enum conclave_lock_kind kind;
     /* The owner may acquire the lock again, also while others wait, and must release it as often.
      * A writer that wants to read acquires its write lock again. */

@@ -43,9 +43,11 @@ struct conclave_semaphore_callbacks {
 /* Begin with CONCLAVE_SEMAPHORE_OPTIONS_INIT, then set path and permits. */
 struct conclave_semaphore_options {
     size_t size;
-    const char *path; /* the semaphore's node; made with its parents as containers */
-    const char *id;   /* identity shown to others (the contender's data); NULL: host:pid */
-    int32_t permits;  /* N, at least 1 */
+    /* the semaphore's node; made with its parents as containers, but as persistent nodes with
+     * CONCLAVE_NAMING_KAZOO: kazoo's contenders do not make it again */
+    const char *path;
+    const char *id;  /* identity shown to others (the contender's data); NULL: host:pid */
+    int32_t permits; /* N, at least 1 */
     struct conclave_lease_options lease;
     const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;

@@ -29,6 +29,11 @@ const char *name_marker(enum conclave_naming naming)
     return naming_rows[naming].marker[NAME_PLAIN];
 }
 
+bool naming_needs_persistent(enum conclave_naming naming)
+{
+    return naming == CONCLAVE_NAMING_KAZOO || naming == CONCLAVE_NAMING_PLAIN;
+}
+
 void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf)
 {
     const struct naming_row *row = &naming_rows[naming];

@@ -43,6 +43,10 @@ struct line_entry {
 /* The marker between guid and sequence ("n_"). Static. */
 const char *name_marker(enum conclave_naming naming);
 
+/* Whether the folder and its parents must not be containers: the other clients of this naming make them once, and not again
+ * after the server took them away while they were empty. */
+bool naming_needs_persistent(enum conclave_naming naming);
+
 /* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. Readers
  * and writers have no names in CONCLAVE_NAMING_CURATOR_LATCH and CONCLAVE_NAMING_PLAIN; in the latter the
  * prefix is a guid that is in no name. */

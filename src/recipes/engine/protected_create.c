@@ -395,7 +395,7 @@ static void on_parent(struct ensure_path *ensure, int error)
     }
 }
 
-/* The containers above the node. */
+/* The nodes above the node: containers, unless others need them. */
 static int create_parents(struct protected_create *create)
 {
     char *parent = strdup(create->node.parent);
@@ -404,6 +404,9 @@ static int create_parents(struct protected_create *create)
     }
     if (create_is_fixed(create)) {
         *strrchr(parent, '/') = '\0';
+    }
+    if (naming_needs_persistent(create->node.naming)) {
+        create->ensure.persistent = true;
     }
     int error = *parent == '\0' ? CONCLAVE_NO_NODE /* the chroot itself is missing */
                                 : ensure_path_start(&create->ensure, parent, create->node.acl,

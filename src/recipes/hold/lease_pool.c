@@ -283,6 +283,9 @@ static void pool_make_folder(struct lease_pool *pool)
 {
     const struct contender *c = &pool->lock->c;
     pool_compare_again(pool);
+    if (naming_needs_persistent(pool->naming)) {
+        pool->ensure.persistent = true;
+    }
     if (ensure_path_start(&pool->ensure, pool->leases, c->acl, c->acl_count, pool_on_folder) != 0) {
         machine_retry_later(&pool->lock->c.machine);
     }

@@ -139,6 +139,25 @@ static void E06_not_granted_before_the_node_of_the_last_session_is_gone(void **s
     locker_finish(&a);
 }
 
+/* Clients that make the lock's node once, and not again if the servers take it away while it is empty. */
+static void E08_parents_that_others_need_are_no_containers(void **state)
+{
+    static const enum conclave_naming namings[] = {CONCLAVE_NAMING_KAZOO, CONCLAVE_NAMING_PLAIN};
+    struct fake_zk *zk = *state;
+    for (size_t i = 0; i < sizeof namings / sizeof namings[0]; i++) {
+        struct locker a;
+        locker_connect(&a, zk, 0, "a");
+        struct conclave_lock_options options = locker_options("a");
+        options.naming = namings[i];
+        locker_create_with(&a, &options);
+        acquire(&a);
+        assert_int_equal(fake_zk_count(zk, 0, WIRE_CREATE_CONTAINER), 0);
+        locker_finish(&a);
+        fake_zk_delete(zk, LOCK_PATH);
+        fake_zk_delete(zk, "/app");
+    }
+}
+
 static void E08_parents_are_made_as_containers_with_the_acl(void **state)
 {
     struct fake_zk *zk = *state;
@@ -494,6 +513,7 @@ int main(void)
         E_TEST(E03_create_that_never_arrived_is_retried_once),
         E_TEST(E05_session_that_ended_during_the_create_leaves_nothing),
         E_TEST(E06_not_granted_before_the_node_of_the_last_session_is_gone),
+        E_TEST(E08_parents_that_others_need_are_no_containers),
         E_TEST(E08_parents_are_made_as_containers_with_the_acl),
         E_TEST(E09_parent_reaped_before_the_create_is_made_again),
         E_TEST(E10_foreign_children_are_ignored),
