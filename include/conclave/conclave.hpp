@@ -20,7 +20,10 @@
 #include <conclave/cpp/client.hpp>
 #include <conclave/cpp/client_base.hpp>
 #include <conclave/cpp/election.hpp>
+#include <conclave/cpp/elector.hpp>
+#include <conclave/cpp/fence.hpp>
 #include <conclave/cpp/group.hpp>
+#include <conclave/cpp/lease.hpp>
 #include <conclave/cpp/lock.hpp>
 #include <conclave/cpp/partitioner.hpp>
 #include <conclave/cpp/queue.hpp>

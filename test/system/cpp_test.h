@@ -64,5 +64,6 @@ extern const std::vector<test_case> client_cases;
 extern const std::vector<test_case> recipe_cases;
 extern const std::vector<test_case> life_cases;
 extern const std::vector<test_case> redis_cases;
+extern const std::vector<test_case> admin_cases;
 
 #endif

@@ -24,6 +24,7 @@ import conclave  # noqa: E402
 ROOT = conclave.ROOT
 BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
 STANDARDS = ("17", "20")
+OPTIONS = ["--fencing.enabled", "yes", "--maxSessionTimeout", "60000"]
 FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c++", "-",
          "-I" + os.path.join(ROOT, "include"), "-I" + os.path.join(BUILD, "include")]
 
@@ -93,7 +94,7 @@ def run_program(standard, names):
     program = os.path.join(BUILD, "test", "system", "cpp_test_" + standard)
     if not os.path.exists(program):
         raise cases.Skip("the build has no C++ compiler of the C compiler's kind")
-    with conclave.Conclave(tick_ms=500) as server:
+    with conclave.Conclave(OPTIONS, tick_ms=500) as server:
         run = subprocess.run([program, str(server.port), *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              check=False)
     print(run.stdout, end="", flush=True)

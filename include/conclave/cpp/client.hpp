@@ -11,78 +11,15 @@
 #ifndef CONCLAVE_CPP_CLIENT_HPP
 #define CONCLAVE_CPP_CLIENT_HPP
 
+#include <conclave/cpp/client_options.hpp>
 #include <conclave/cpp/requests.hpp>
-
-#include <array>
 
 namespace conclave
 {
 
 /* --- the client --------------------------------------------------------------------- */
 
-/* As struct conclave_tls_options. */
-struct tls_options {
-    std::string ca_file{};
-    std::string ca_password{};
-    std::string cert_file{};
-    std::string key_file{};
-    std::string key_password{};
-    std::string server_name{};
-    conclave_tls_verify verify = CONCLAVE_TLS_VERIFY_FULL;
-};
-
-/* As struct conclave_sasl_options. */
-struct sasl_options {
-    std::string mechanism{};
-    std::string user{};
-    std::string password{};
-    std::string password_file{};
-    std::string service{};
-    std::string host{};
-};
-
-/* The id and password of a session that the client continues. */
-struct session_key {
-    int64_t id = 0;
-    std::array<uint8_t, 16> passwd{};
-};
-
-/* As struct conclave_retry_options. */
-struct retry_options {
-    uint32_t max_repeats = 10;
-    time_span pause_min{milliseconds(50)};
-    time_span pause_max{milliseconds(2000)};
-};
-
-/* As struct conclave_client_options. */
-struct client_options {
-    std::string
-        servers{}; /* "host:port,host:port/chroot"; empty: $CONCLAVE_SERVER, 127.0.0.1:2181 */
-    time_span session_timeout{milliseconds(10000)};
-    time_span request_timeout = forever;
-    std::function<void(conclave_state)> on_state{};
-    exception_handler on_exception{}; /* empty: a line on stderr */
-    bool new_session = true;          /* after a loss */
-    bool exactly_once = false;
-    bool read_only = false;
-    bool threads = true; /* false: the program calls client::dispatch */
-    acl_list acl{};      /* of nodes made without one; empty: open */
-    std::optional<tls_options> tls{};
-    std::optional<sasl_options> sasl{};
-    std::optional<session_key> session{};
-    size_t max_request = 0;
-    size_t max_reply = 0;
-    size_t max_requests = 0;
-    /* The client's log: to a function, or else to a stream, a line each, which must live as long as the session. */
-    std::function<void(const log_line &)> on_log{};
-    std::ostream *log_stream = nullptr;
-    conclave_log_level log_level = CONCLAVE_LOG_INFO;
-    std::optional<retry_options> retry{}; /* how requests are repeated; empty: not at all */
-    time_span connect_timeout{};          /* these three: 0: the library's */
-    time_span reconnect_min{};
-    time_span reconnect_max{};
-    bool follow_ensemble = false; /* use the servers of /zookeeper/config when they change */
-};
+class lease;
 
 class client
 {
@@ -413,6 +350,31 @@ class client
                                            std::forward<S>(style)...);
     }
 
+    /* The paths of this session's ephemeral nodes that begin with this one, byte for byte (ZooKeeper 3.6). */
+    template <class... S, detail::styles<std::vector<std::string>, S...> = 0>
+    decltype(auto) ephemerals(std::string path, S &&...style) const
+    {
+        return read<std::vector<std::string>>("ephemerals", CONCLAVE_OP_GET_EPHEMERALS,
+                                              std::move(path), {}, std::forward<S>(style)...);
+    }
+
+    /* The number of all nodes below path (ZooKeeper 3.6). */
+    template <class... S, detail::styles<int64_t, S...> = 0>
+    decltype(auto) count_below(std::string path, S &&...style) const
+    {
+        return read<int64_t>("count_below", CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER, std::move(path),
+                             {}, std::forward<S>(style)...);
+    }
+
+    /* Changes the ensemble's members; the result is the new configuration (ZooKeeper 3.5). */
+    template <class... S, detail::styles<node, S...> = 0>
+    decltype(auto) reconfigure(reconfig change, S &&...style) const
+    {
+        return send<node>("reconfigure", CONCLAVE_OP_RECONFIG,
+                          detail::request(CONCLAVE_OP_RECONFIG).members(std::move(change)), {},
+                          std::forward<S>(style)...);
+    }
+
     /* Credentials for this link and all later ones: "digest", "user:password". */
     template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
     void add_auth(const std::string &scheme, std::string_view auth, S &&...style) const
@@ -499,76 +461,24 @@ class client
     }
 
   private:
+    friend class lease;
+
+    /* On the session of a lease. */
+    explicit client(std::shared_ptr<detail::session> session) noexcept
+        : session_(std::move(session))
+    {
+    }
+
     std::shared_ptr<detail::session> open() const
     {
         const client_options &o = *options_;
-        const detail::raw_acl acl(o.acl);
-        std::array<char, 256> why{};
-        conclave_tls_options tls = CONCLAVE_TLS_OPTIONS_INIT;
-        conclave_sasl_options sasl = CONCLAVE_SASL_OPTIONS_INIT;
-        conclave_client_options raw = CONCLAVE_CLIENT_OPTIONS_INIT;
-        raw.servers = detail::or_null(o.servers);
-        raw.session_timeout_ms = o.session_timeout.count();
-        raw.request_timeout_ms = detail::option_ms(o.request_timeout);
-        raw.new_session = o.new_session;
-        raw.exactly_once = o.exactly_once;
-        raw.read_only = o.read_only;
-        raw.max_request = o.max_request;
-        raw.max_reply = o.max_reply;
-        raw.max_requests = o.max_requests;
-        raw.log_level = o.log_level;
-        raw.connect_timeout_ms = o.connect_timeout.count();
-        raw.reconnect_min_ms = o.reconnect_min.count();
-        raw.reconnect_max_ms = o.reconnect_max.count();
-        raw.follow_ensemble = o.follow_ensemble;
-        raw.error = why.data();
-        raw.error_len = why.size();
-        conclave_retry_options retry = CONCLAVE_RETRY_OPTIONS_INIT;
-        if (o.retry) {
-            retry.max_repeats = o.retry->max_repeats;
-            retry.pause_min_ms = o.retry->pause_min.count();
-            retry.pause_max_ms = o.retry->pause_max.count();
-            raw.retry = &retry;
-        }
-        acl.put(raw);
-        if (o.session) {
-            raw.session_id = o.session->id;
-            raw.passwd = o.session->passwd.data();
-        }
-        if (o.tls) {
-            tls.ca_file = detail::or_null(o.tls->ca_file);
-            tls.ca_password = detail::or_null(o.tls->ca_password);
-            tls.cert_file = detail::or_null(o.tls->cert_file);
-            tls.key_file = detail::or_null(o.tls->key_file);
-            tls.key_password = detail::or_null(o.tls->key_password);
-            tls.server_name = detail::or_null(o.tls->server_name);
-            tls.verify = o.tls->verify;
-            raw.tls = &tls;
-        }
-        if (o.sasl) {
-            sasl.mechanism = detail::or_null(o.sasl->mechanism);
-            sasl.user = detail::or_null(o.sasl->user);
-            sasl.password = detail::or_null(o.sasl->password);
-            sasl.password_file = detail::or_null(o.sasl->password_file);
-            sasl.service = detail::or_null(o.sasl->service);
-            sasl.host = detail::or_null(o.sasl->host);
-            raw.sasl = &sasl;
-        }
+        detail::raw_client_options raw(o);
         auto errors = std::make_shared<detail::sink>();
         errors->handler = o.on_exception;
-        auto on_log = o.on_log;
-        if (!on_log && o.log_stream != nullptr) {
-            on_log = [to = o.log_stream](const log_line &line) { *to << line << std::endl; };
-        }
-        try {
-            return std::make_shared<detail::session>(raw, o.threads, std::move(errors), o.on_state,
-                                                     std::move(on_log));
-        } catch (const conclave::error &e) {
-            if (why[0] == '\0') {
-                throw;
-            }
-            throw conclave::error(e.code().value(), why.data());
-        }
+        return raw.explained([&] {
+            return std::make_shared<detail::session>(raw.get(), o.threads, std::move(errors),
+                                                     o.on_state, detail::log_function(o));
+        });
     }
 
     /* The session ends, whoever uses it. */
@@ -659,6 +569,19 @@ class client
 
 namespace detail
 {
+
+/* Calls call(conclave_recipes *, T &) of a client. */
+template <class T, class Call, class... S>
+result_t<T> run_on(const client &client, const char *what, Call &&call, S &&...style)
+{
+    const auto keep = client.shared();
+    return run<T>(
+        keep ? keep->errors() : no_sink(), what,
+        [&](T &value) {
+            return keep ? call(keep->recipes(), value) : static_cast<int>(CONCLAVE_ECLOSED);
+        },
+        nullptr, std::forward<S>(style)...);
+}
 
 /* Takes a list of the C interface. call: int(L **ret, size_t *ret_count). */
 template <class Out, class Call, class L, class Convert>

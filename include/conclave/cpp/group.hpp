@@ -356,6 +356,43 @@ class discovery
         return detail::to_instance(*raw);
     }
 
+    /* The program's own choice: gets the enabled instances and returns the index of one, or their number for none. What it
+     * throws comes back. */
+    template <class Choose> std::optional<instance> choose(Choose &&choose) const
+    {
+        struct call {
+            std::remove_reference_t<Choose> *choose;
+            std::exception_ptr thrown;
+        } its{&choose, nullptr};
+        conclave_discovery *there = native();
+        conclave_instance *raw = nullptr;
+        const auto f = [](const conclave_instance *const *list, size_t count, void *ctx) {
+            auto &one = *static_cast<call *>(ctx);
+            try {
+                std::vector<instance> all;
+                for (size_t i = 0; i < count; i++) {
+                    all.push_back(detail::to_instance(*list[i]));
+                }
+                return static_cast<size_t>((*one.choose)(all));
+            } catch (...) {
+                one.thrown = std::current_exception();
+                return count;
+            }
+        };
+        const int error = there != nullptr ? conclave_discovery_choose(there, f, &its, &raw)
+                                           : static_cast<int>(CONCLAVE_ECLOSED);
+        if (its.thrown) {
+            std::rethrow_exception(its.thrown);
+        }
+        if (error == CONCLAVE_EEMPTY) {
+            return std::nullopt;
+        }
+        detail::check(error, "choose");
+        const std::unique_ptr<conclave_instance, void (*)(conclave_instance *)> held(
+            raw, conclave_instance_free);
+        return detail::to_instance(*raw);
+    }
+
     /* Notes that the caller could not reach this instance. */
     void note_error(const std::string &id) noexcept
     {

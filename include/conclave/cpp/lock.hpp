@@ -513,6 +513,66 @@ class mutex : public detail::lockable<mutex, mutex_options, detail::lock_calls>
     }
 };
 
+/* Several locks as one, all or none: usable as a mutex. They are acquired in the order of their paths, so that two of these
+ * never wait for each other. The mutexes must outlive it; two for one path: CONCLAVE_EDEADLK. */
+class multi_mutex : public detail::standard_lock<multi_mutex>
+{
+  public:
+    explicit multi_mutex(std::vector<std::reference_wrapper<mutex>> parts)
+        : parts_(std::move(parts))
+    {
+    }
+
+    /* Releases all, and does not wait for the servers' answers. */
+    void unlock() noexcept
+    {
+        for (const auto &part : parts_) {
+            part.get().unlock();
+        }
+    }
+
+    /* The same, and waits for the answers, within one timeout. All are tried; the first error counts. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    void release(time_span timeout = forever, S &&...style)
+    {
+        detail::run<detail::nothing>(
+            detail::no_sink(), "release",
+            [&](detail::nothing &) {
+                return on_all(conclave_locks_release, detail::wait_ms(timeout));
+            },
+            nullptr, std::forward<S>(style)...);
+    }
+
+    /* Whether all are held now. */
+    bool held() const noexcept
+    {
+        return std::all_of(parts_.begin(), parts_.end(),
+                           [](const auto &part) { return part.get().held(); });
+    }
+
+  private:
+    friend standard_lock;
+
+    int take(int64_t timeout_ms)
+    {
+        return on_all(conclave_locks_acquire, timeout_ms);
+    }
+
+    int on_all(int (*f)(conclave_lock *const *, size_t, int64_t), int64_t timeout_ms) const
+    {
+        std::vector<conclave_lock *> all;
+        for (const auto &part : parts_) {
+            all.push_back(part.get().native());
+            if (all.back() == nullptr) {
+                return CONCLAVE_ECLOSED;
+            }
+        }
+        return f(all.data(), all.size(), timeout_ms);
+    }
+
+    std::vector<std::reference_wrapper<mutex>> parts_;
+};
+
 /* A lock with readers and writers, usable as std::shared_mutex: std::shared_lock<conclave::shared_mutex>
  * for readers. Each thread that reads is a contender of its own. options.kind is ignored. */
 class shared_mutex : public detail::standard_lock<shared_mutex>

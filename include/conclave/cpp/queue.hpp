@@ -101,6 +101,17 @@ class item
         const void *data = raw_ ? conclave_item_data(raw_.get(), &len) : nullptr;
         return detail::bytes(data, len);
     }
+    /* Several data that Curator put at once (putMulti), else one; empty: not in Curator's format (conclave_item_count). */
+    std::vector<std::string_view> parts() const
+    {
+        std::vector<std::string_view> all(raw_ ? conclave_item_count(raw_.get()) : 0);
+        for (size_t i = 0; i < all.size(); i++) {
+            size_t len = 0;
+            const void *part = conclave_item_part(raw_.get(), i, &len);
+            all[i] = detail::bytes(part, len);
+        }
+        return all;
+    }
     std::string name() const
     {
         return raw_ ? detail::text(conclave_item_name(raw_.get())) : std::string();

@@ -97,6 +97,14 @@ struct create_options {
     time_span ttl{}; /* 0: none */
 };
 
+/* A change of the ensemble's members, as struct conclave_reconfig. */
+struct reconfig {
+    std::string joining{}; /* "server.4=host:port:port;port"; empty: none */
+    std::string leaving{}; /* "3,2"; empty: none */
+    std::string members{}; /* the complete new list; empty: see joining and leaving */
+    int64_t version = -1;  /* expected version of the configuration; -1: any */
+};
+
 namespace detail
 {
 
@@ -150,6 +158,12 @@ class request
         return *this;
     }
 
+    request &members(reconfig change)
+    {
+        change_ = std::move(change);
+        return *this;
+    }
+
     request &watch(conclave_watch_kind kind)
     {
         op_.watch_kind = kind;
@@ -174,6 +188,14 @@ class request
         op.watch_ctx = ctx;
         op.parts = parts.empty() ? nullptr : parts.data();
         op.parts_count = parts.size();
+        conclave_reconfig change = CONCLAVE_RECONFIG_INIT;
+        if (change_) {
+            change.joining = or_null(change_->joining);
+            change.leaving = or_null(change_->leaving);
+            change.members = or_null(change_->members);
+            change.config_version = change_->version;
+            op.reconfig = &change;
+        }
         return f(&op);
     }
 
@@ -200,6 +222,7 @@ class request
     std::string data_;
     acl_list acl_;
     std::vector<request> parts_;
+    std::optional<reconfig> change_;
     conclave_op op_;
     bool has_path_ = false;
     bool has_data_ = false;
@@ -209,6 +232,10 @@ class request
 inline void fill(std::string &to, const conclave_reply &reply)
 {
     to = text(reply.path);
+}
+inline void fill(int64_t &to, const conclave_reply &reply)
+{
+    to = reply.total_number;
 }
 inline void fill(node &to, const conclave_reply &reply)
 {

@@ -9,6 +9,7 @@
 #include <conclave/recipes.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -332,6 +333,7 @@ class session
         : threads_(threads), errors_(std::move(errors)),
           listener_(std::make_shared<state_listener>())
     {
+        end_client_ = conclave_client_close;
         listener_->errors = errors_;
         listener_->fn = std::move(on_state);
         listener_->on_log = std::move(on_log);
@@ -350,6 +352,15 @@ class session
             end();
             throw conclave::error(error, "client");
         }
+    }
+
+    /* The session of a client that runs already, with threads; end_client closes it. */
+    session(conclave_client *there, std::function<void(conclave_client *, int64_t)> end_client,
+            std::shared_ptr<const sink> errors)
+        : threads_(true), errors_(std::move(errors)), listener_(std::make_shared<state_listener>()),
+          end_client_(std::move(end_client)), client_(there)
+    {
+        check(conclave_recipes_open(client_, &recipes_), "client");
     }
 
     session(const session &) = delete;
@@ -437,7 +448,7 @@ class session
     void close_client(int64_t timeout_ms) noexcept
     {
         if (!closed_.exchange(true)) {
-            conclave_client_close(client_, timeout_ms);
+            end_client_(client_, timeout_ms);
         }
     }
 
@@ -452,6 +463,7 @@ class session
     const bool threads_;
     std::shared_ptr<const sink> errors_;
     std::shared_ptr<state_listener> listener_;
+    std::function<void(conclave_client *, int64_t timeout_ms)> end_client_;
     conclave_client *client_ = nullptr;
     conclave_recipes *recipes_ = nullptr;
     std::atomic<bool> closed_{false};
