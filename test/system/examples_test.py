@@ -169,6 +169,23 @@ def master_switch(bench):
     third.end()
 
 
+def turns(bench):
+    """Three lead in turn, with rising tokens; one is killed, and the other two go on."""
+    programs = {name: bench.start("turns", "/example/turns", name) for name in ("alice", "bob", "carol")}
+    tokens = {}
+    for turn in range(2):
+        for name, program in programs.items():
+            tokens[name, turn] = int(program.expect(rf"{name} leads, token (\d+)")[1])
+            program.expect(rf"{name} does step 1")
+    assert len(set(tokens.values())) == 6 and all(tokens[name, 0] < tokens[name, 1] for name in programs), tokens
+    programs.pop("carol").kill()
+    for name, program in programs.items():
+        for _ in range(3):
+            program.expect(rf"{name} leads, token \d+", SESSION_S + WAIT_S)
+    for program in programs.values():
+        program.end()
+
+
 def queue(bench):
     """Items are processed in their order; another worker gets the items of a killed one."""
     for text in ("one", "two"):
