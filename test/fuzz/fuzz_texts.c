@@ -1,8 +1,9 @@
 /*
  * Texts that clients, commands and managers read from servers and nodes. The first byte of the input chooses the form:
  * Redis INFO and ROLE, the records and events of a fail-over, the gem's request, the view of a record, a breadcrumb, an
- * instance of a service, the form of a URI, names of contenders and of items of queues, a list of servers.
- * What must hold: no harm; a plan, a request or a result that is read and written reads again.
+ * instance of a service, the form of a URI, names of contenders and of items of queues, a list of servers, the card of an
+ * elector's member.
+ * What must hold: no harm; a plan, a request, a result or a card that is read and written reads again.
  */
 #include "client/core/hosts.h"
 #include "fuzz/cost.h"
@@ -13,6 +14,7 @@
 #include "recipes/queue/curator_items.h"
 #include "recipes/queue/queue_names.h"
 #include "recipes/standby/breadcrumb.h"
+#include "recipes/standby/member_card.h"
 #include "redis/records/records.h"
 #include "redis/records/redis_info.h"
 
@@ -98,6 +100,35 @@ static void fuzz_breadcrumb(struct slice text)
     copy[text.len] = '\0';
     breadcrumb_read(copy, text.len, &crumb);
     must(crumb.id != NULL && crumb.incarnation != NULL && crumb.data_len <= text.len);
+    free(copy);
+}
+
+static void fuzz_card(struct slice text)
+{
+    struct member_card card;
+    struct member_card again;
+    const void *data = NULL;
+    const void *data_again = NULL;
+    size_t len = 0;
+    size_t len_again = 0;
+    struct buf out;
+    char *copy = malloc(text.len + 1);
+    must(copy != NULL);
+    memcpy(copy, text.data, text.len);
+    if (member_card_read(copy, text.len, &card, &data, &len)) {
+        must(len <= text.len && (const char *)data + len == copy + text.len);
+        must(conclave_elector_state_name(card.state) != NULL &&
+             conclave_health_name(card.health) != NULL);
+        buf_init(&out, 0);
+        member_card_write(&out, &card, data, len);
+        buf_append(&out, "", 1); /* room for the NUL */
+        must(buf_ok(&out));
+        must(member_card_read((char *)out.data, out.len - 1, &again, &data_again, &len_again));
+        must(len_again == len && memcmp(data_again, data, len) == 0);
+        must(again.observer == card.observer && again.state == card.state &&
+             again.health == card.health && again.token == card.token && again.ready == card.ready);
+        buf_finish(&out);
+    }
     free(copy);
 }
 
@@ -223,8 +254,8 @@ static void fuzz_curator_items(struct slice text)
 void fuzz_input(const uint8_t *data, size_t size)
 {
     static const fuzz_target targets[] = {
-        fuzz_facts,   fuzz_current, fuzz_plan,       fuzz_result,       fuzz_report,
-        fuzz_request, fuzz_event,   fuzz_breadcrumb, fuzz_instance,     fuzz_hosts,
-        fuzz_view,    fuzz_uri,     fuzz_children,   fuzz_curator_items};
+        fuzz_facts,   fuzz_current, fuzz_plan,       fuzz_result,        fuzz_report,
+        fuzz_request, fuzz_event,   fuzz_breadcrumb, fuzz_instance,      fuzz_hosts,
+        fuzz_view,    fuzz_uri,     fuzz_children,   fuzz_curator_items, fuzz_card};
     fuzz_choose(targets, sizeof targets / sizeof targets[0], data, size);
 }
