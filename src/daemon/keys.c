@@ -93,7 +93,7 @@ const struct key_row key_table[] = {
     INT("maxSessionsPerAddress", options.limits.address_sessions_max, 1, 100000000, 1,
         "sessions created from one address (100000)"),
     INT("maxEndedSessions", options.limits.ended_sessions_max, 0, 1000000, 1,
-        "ended sessions that conclave sessions why can explain: as many lost ones, and as many that clients closed or moved (1000; 0: none)"),
+        "ended sessions that conclave sessions why can explain: as many lost ones, as many that clients closed or moved, and as many without a connection (1000; 0: none)"),
     INT("maxRequestsPerSecondPerAddress", options.limits.address_rate_max, 1, 1000000000, 1,
         "requests of one address per second; more are answered THROTTLEDOP (10000000)"),
     INT("maxBytesInFlightPerAddress", options.limits.address_bytes_max, 1024, INT64_MAX / 4, 1,

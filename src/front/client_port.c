@@ -248,8 +248,9 @@ static void client_on_ended(void *owner, int error)
         log_debug("server", "connection-broken", "peer=%s session=0x%llx error=%s", cl->peer,
                   (unsigned long long)cl->connection.session_id, uv_err_name(error));
     }
+    /* A record keeps the reason: it must outlive the stream, as the text of the problem does not. */
     connection_lost(&cl->connection, error_is_network(error),
-                    problem != NULL ? problem
+                    problem != NULL ? "TLS failed; the log of the server says how"
                     : error != 0    ? uv_strerror(error)
                                     : NULL);
 }

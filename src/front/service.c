@@ -616,13 +616,13 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     if (wait_ms > 0) {
         return wait_ms;
     }
-    service_note_decision(s, id, heard_ms, timeout_ms);
     int rc = leadership_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
     if (rc != 0) {
         log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
                  conclave_errname(rc));
         return SESSION_LIVES;
     }
+    service_note_decision(s, id, heard_ms, timeout_ms);
     service_note_expiry(s, id, c);
     return SESSION_ENDS;
 }
@@ -783,8 +783,15 @@ int service_kill_session(struct service *s, int64_t id, struct wire_vector ids, 
     struct command command = {
         .session_id = id, .type = WIRE_CLOSE_SESSION, .ids = ids, .body = slice_str(by)};
     if (local != NULL && !local->upgrading) {
+        struct effects ended = {.session_change = STATE_SESSION_CLOSED, .session_id = id};
+        if (s->audit != NULL) {
+            audit_log_command(s->audit, &command, &ended, NULL);
+        }
         service_end_local(s, id, SESSION_END_KILLED, command.body);
         return 0;
+    }
+    if (!leadership_in_contact(s)) {
+        return CONCLAVE_CONNECTION_LOSS; /* it would be carried out later, when nobody expects it any more */
     }
     if (!state_session_find(s->state, id, &session)) {
         return CONCLAVE_NO_NODE;

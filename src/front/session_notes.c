@@ -168,9 +168,10 @@ static void add_connection(const struct service *s, const struct connection *c, 
     add_server(s, r->last_at_ms, now_ms, f);
 }
 
-static struct ledger_record *put_record(struct service *s, int64_t id, bool orderly, int64_t now_ms)
+static struct ledger_record *put_record(struct service *s, int64_t id, enum ledger_ring ring,
+                                        int64_t now_ms)
 {
-    struct ledger_record *r = session_ledger_put(s->notes.ledger, id, orderly);
+    struct ledger_record *r = session_ledger_put(s->notes.ledger, id, ring);
     if (r != NULL) {
         r->at_ms = now_ms;
         r->wall_ms = clock_wall_ms(s->clock);
@@ -190,7 +191,7 @@ void session_notes_unlinked(struct service *s, const struct connection *c)
         return;
     }
     int64_t now_ms = clock_monotonic_ms(s->clock);
-    struct ledger_record *r = put_record(s, c->session_id, false, now_ms);
+    struct ledger_record *r = put_record(s, c->session_id, LEDGER_UNLINKED, now_ms);
     if (r == NULL) {
         return;
     }
@@ -210,12 +211,17 @@ void session_notes_resumed(struct service *s, int64_t id)
 
 void session_notes_moved(struct service *s, int64_t id, const struct connection *c)
 {
-    if (s->notes.ledger == NULL ||
-        (c == NULL && session_ledger_find(s->notes.ledger, id) == NULL)) {
+    struct session_ledger *l = s->notes.ledger;
+    const struct ledger_record *known = l != NULL ? session_ledger_find(l, id) : NULL;
+    if (l == NULL || (c == NULL && known == NULL)) {
+        return;
+    }
+    if (c == NULL && known->facts.link == SESSION_LINK_NONE) {
+        session_ledger_forget(l, id); /* a decision to end it that did not take effect */
         return;
     }
     int64_t now_ms = clock_monotonic_ms(s->clock);
-    struct ledger_record *r = put_record(s, id, true, now_ms);
+    struct ledger_record *r = put_record(s, id, LEDGER_ORDERLY, now_ms);
     if (r == NULL) {
         return;
     }
@@ -235,7 +241,8 @@ void session_notes_decided(struct service *s, int64_t id, int64_t heard_ms, int3
         return;
     }
     int64_t now_ms = s->now_ns / 1000000;
-    struct ledger_record *r = put_record(s, id, false, now_ms);
+    struct ledger_record *r =
+        put_record(s, id, LEDGER_UNLINKED, now_ms); /* until it takes effect */
     if (r == NULL) {
         return;
     }
@@ -261,7 +268,8 @@ void session_notes_ended(struct service *s, int64_t id, enum session_end end, st
     int64_t now_ms = clock_monotonic_ms(s->clock);
     struct ledger_record *known = session_ledger_find(l, id);
     bool moved = known != NULL && c == NULL && known->facts.link == SESSION_LINK_MOVED;
-    struct ledger_record *r = put_record(s, id, end == SESSION_END_CLOSED || moved, now_ms);
+    bool orderly = end == SESSION_END_CLOSED || moved;
+    struct ledger_record *r = put_record(s, id, orderly ? LEDGER_ORDERLY : LEDGER_LOST, now_ms);
     if (r == NULL) {
         return;
     }

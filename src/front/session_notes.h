@@ -12,7 +12,7 @@ struct connection;
 struct service;
 
 enum {
-    NOTED_STALLS = 16,
+    NOTED_STALLS = 256, /* so many short ones do not push out the long one that ended a session */
     NOTED_CHANGES = 16,
     NOTED_BEATS = 96, /* at a quarter of a tick each: 48 s by default */
     NOTED_STALL_MIN_MS = 50,

@@ -3,12 +3,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { RING_LOST, RING_ORDERLY, RINGS };
-
 struct session_ledger {
     struct map by_id;
-    struct list rings[RINGS]; /* oldest first */
-    size_t counts[RINGS];
+    struct list rings[LEDGER_RINGS]; /* oldest first */
+    size_t counts[LEDGER_RINGS];
     size_t max;
 };
 
@@ -20,8 +18,9 @@ struct session_ledger *session_ledger_create(size_t max)
         return NULL;
     }
     map_init(&l->by_id);
-    list_init(&l->rings[RING_LOST]);
-    list_init(&l->rings[RING_ORDERLY]);
+    for (size_t i = 0; i < LEDGER_RINGS; i++) {
+        list_init(&l->rings[i]);
+    }
     l->max = max;
     return l;
 }
@@ -53,41 +52,42 @@ struct ledger_record *session_ledger_find(const struct session_ledger *l, int64_
 /* Takes the record out of its ring. */
 static void record_unlink(struct session_ledger *l, struct ledger_record *r)
 {
-    assert(l->counts[r->orderly] > 0);
+    assert(l->counts[r->ring] > 0);
     list_remove(&r->link);
-    l->counts[r->orderly]--;
+    l->counts[r->ring]--;
 }
 
-static void record_link(struct session_ledger *l, struct ledger_record *r, bool orderly)
+static void record_link(struct session_ledger *l, struct ledger_record *r, enum ledger_ring ring)
 {
-    r->orderly = orderly;
-    list_push_back(&l->rings[orderly], &r->link);
-    l->counts[orderly]++;
-    assert(l->counts[orderly] <= l->max);
+    r->ring = ring;
+    list_push_back(&l->rings[ring], &r->link);
+    l->counts[ring]++;
+    assert(l->counts[ring] <= l->max);
 }
 
 /* Takes the ring's oldest record out, if the ring is full, and returns it; otherwise NULL. */
-static struct ledger_record *ring_overflow(struct session_ledger *l, bool orderly)
+static struct ledger_record *ring_overflow(struct session_ledger *l, enum ledger_ring ring)
 {
-    if (l->counts[orderly] < l->max) {
+    if (l->counts[ring] < l->max) {
         return NULL;
     }
-    struct ledger_record *r = CONTAINER_OF(l->rings[orderly].next, struct ledger_record, link);
+    struct ledger_record *r = CONTAINER_OF(l->rings[ring].next, struct ledger_record, link);
     record_unlink(l, r);
     map_remove(&l->by_id, &r->node);
     return r;
 }
 
-struct ledger_record *session_ledger_put(struct session_ledger *l, int64_t id, bool orderly)
+struct ledger_record *session_ledger_put(struct session_ledger *l, int64_t id,
+                                         enum ledger_ring ring)
 {
     struct ledger_record *r = session_ledger_find(l, id);
     if (r != NULL) {
         record_unlink(l, r);
-        free(ring_overflow(l, orderly));
-        record_link(l, r, orderly);
+        free(ring_overflow(l, ring));
+        record_link(l, r, ring);
         return r;
     }
-    r = ring_overflow(l, orderly);
+    r = ring_overflow(l, ring);
     if (r == NULL && (r = malloc(sizeof *r)) == NULL) {
         return NULL;
     }
@@ -97,8 +97,8 @@ struct ledger_record *session_ledger_put(struct session_ledger *l, int64_t id, b
         free(r);
         return NULL;
     }
-    record_link(l, r, orderly);
-    assert(map_count(&l->by_id) == l->counts[RING_LOST] + l->counts[RING_ORDERLY]);
+    record_link(l, r, ring);
+    assert(map_count(&l->by_id) <= LEDGER_RINGS * l->max);
     return r;
 }
 
@@ -112,18 +112,18 @@ void session_ledger_forget(struct session_ledger *l, int64_t id)
     }
 }
 
-void session_ledger_each(const struct session_ledger *l, bool orderly,
+void session_ledger_each(const struct session_ledger *l, enum ledger_ring ring,
                          bool (*fn)(void *ctx, const struct ledger_record *r), void *ctx)
 {
-    const struct list *ring = &l->rings[orderly];
-    for (struct list *it = ring->prev; it != ring; it = it->prev) {
+    const struct list *records = &l->rings[ring];
+    for (struct list *it = records->prev; it != records; it = it->prev) {
         if (!fn(ctx, CONTAINER_OF(it, struct ledger_record, link))) {
             return;
         }
     }
 }
 
-size_t session_ledger_count(const struct session_ledger *l)
+size_t session_ledger_count(const struct session_ledger *l, enum ledger_ring ring)
 {
-    return map_count(&l->by_id);
+    return l->counts[ring];
 }

@@ -221,6 +221,23 @@ def refusals_are_counted_and_not_all_told():
 
 
 @case
+def a_record_outlives_the_stream_that_failed():
+    """What the server remembers of a session whose TLS broke is read long after the stream is gone."""
+    with Conclave(options(), admin=True) as server:
+        link = connect(server.secure_port, WORLD.alice, timeout_ms=40000)
+        with socket.socket(fileno=os.dup(link.socket.fileno())) as raw:
+            raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))  # no such record was ever sealed
+        log_has(server, "tls-refused", 30)
+        link.drop()
+        for _ in range(3):  # the memory of the stream is used again
+            connect(server.secure_port, WORLD.alice).drop()
+        url = f"http://127.0.0.1:{server.admin_port}/sessions/why?id={link.session_id:#x}"
+        with urllib.request.urlopen(url, timeout=30) as reply:
+            facts = json.load(reply)["record"]["facts"]
+        expect(facts["reason"] == "TLS failed; the log of the server says how", facts)
+
+
+@case
 def bad_server_certificates():
     rows = [(WORLD.expired, None, "the server's certificate 'CN=expired': certificate has expired",
              "refused by the client: certificate expired"),

@@ -183,15 +183,18 @@ void session_answer_ended(const struct view *v, struct json *j)
     struct ended_list list = {.json = j, .room = &room};
     json_object_begin(j);
     put_server(v, j);
-    for (int orderly = 0; orderly <= 1; orderly++) {
-        json_key(j, orderly ? "orderly" : "lost");
+    for (int ring = LEDGER_LOST; ring <= LEDGER_ORDERLY; ring++) {
+        json_key(j, ring == LEDGER_ORDERLY ? "orderly" : "lost");
         json_array_begin(j);
         if (l != NULL) {
-            session_ledger_each(l, orderly, list_record, &list);
+            session_ledger_each(l, (enum ledger_ring)ring, list_record, &list);
         }
         json_array_end(j);
     }
-    assert(l == NULL || list.count <= session_ledger_count(l));
-    json_member_uint(j, "left_out", l != NULL ? session_ledger_count(l) - list.count : 0);
+    size_t count =
+        l == NULL ? 0
+                  : session_ledger_count(l, LEDGER_LOST) + session_ledger_count(l, LEDGER_ORDERLY);
+    assert(list.count <= count);
+    json_member_uint(j, "left_out", count - list.count);
     json_object_end(j);
 }

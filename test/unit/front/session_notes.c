@@ -92,6 +92,7 @@ static void test_resumed(void **state)
     guest_finish(&p);
     assert_int_equal(session_ledger_find(h.service.notes.ledger, id)->facts.link,
                      SESSION_LINK_DROPPED);
+    assert_int_equal(session_ledger_find(h.service.notes.ledger, id)->ring, LEDGER_UNLINKED);
     guest_init(&again, &h);
     guest_connect(&again, 0, T, id, slice_make(p.passwd, sizeof p.passwd), true);
     service_harness_settle(&h);
@@ -101,7 +102,7 @@ static void test_resumed(void **state)
     guest_request(&again, WIRE_CLOSE_SESSION, slice_str(""));
     service_harness_settle(&h);
     assert_string_equal(cause_of(&h, id), "closed");
-    assert_true(session_ledger_find(h.service.notes.ledger, id)->orderly);
+    assert_int_equal(session_ledger_find(h.service.notes.ledger, id)->ring, LEDGER_ORDERLY);
     guest_finish(&again);
     service_harness_finish(&h);
 }

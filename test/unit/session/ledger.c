@@ -10,7 +10,7 @@
 enum { MAX = 4 };
 
 struct ids {
-    int64_t items[2 * MAX];
+    int64_t items[3 * MAX];
     size_t count;
     size_t most;
 };
@@ -22,21 +22,21 @@ static bool add_id(void *ctx, const struct ledger_record *r)
     return ids->count < ids->most;
 }
 
-static void expect_ring(const struct session_ledger *l, bool orderly, const int64_t *want,
+static void expect_ring(const struct session_ledger *l, enum ledger_ring ring, const int64_t *want,
                         size_t count)
 {
     struct ids ids = {.most = 2 * MAX};
-    session_ledger_each(l, orderly, add_id, &ids);
+    session_ledger_each(l, ring, add_id, &ids);
     assert_int_equal(ids.count, count);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(ids.items[i], want[i]);
-        assert_int_equal(session_ledger_find(l, want[i])->orderly, orderly);
+        assert_int_equal(session_ledger_find(l, want[i])->ring, ring);
     }
 }
 
-static void put(struct session_ledger *l, int64_t id, bool orderly)
+static void put(struct session_ledger *l, int64_t id, enum ledger_ring ring)
 {
-    struct ledger_record *r = session_ledger_put(l, id, orderly);
+    struct ledger_record *r = session_ledger_put(l, id, ring);
     assert_non_null(r);
     assert_int_equal(r->id, id);
 }
@@ -44,18 +44,24 @@ static void put(struct session_ledger *l, int64_t id, bool orderly)
 static void test_bounded(void **state)
 {
     struct session_ledger *l = session_ledger_create(MAX);
-    put(l, 1, false);
+    put(l, 1, LEDGER_LOST);
     for (int64_t id = 2; id <= 100; id++) {
-        put(l, id, true);
+        put(l, id, LEDGER_ORDERLY);
     }
-    expect_ring(l, false, (const int64_t[]){1}, 1);
-    expect_ring(l, true, (const int64_t[]){100, 99, 98, 97}, MAX);
+    expect_ring(l, LEDGER_LOST, (const int64_t[]){1}, 1);
+    expect_ring(l, LEDGER_ORDERLY, (const int64_t[]){100, 99, 98, 97}, MAX);
     assert_null(session_ledger_find(l, 96));
-    for (int64_t id = 101; id <= 104; id++) {
-        put(l, id, false);
+    for (int64_t id = 201; id <= 300; id++) {
+        put(l, id, LEDGER_UNLINKED); /* clients that come and go push out nothing */
     }
-    expect_ring(l, false, (const int64_t[]){104, 103, 102, 101}, MAX);
-    assert_int_equal(session_ledger_count(l), 2 * MAX);
+    assert_int_equal(session_ledger_count(l, LEDGER_UNLINKED), MAX);
+    expect_ring(l, LEDGER_LOST, (const int64_t[]){1}, 1);
+    for (int64_t id = 101; id <= 104; id++) {
+        put(l, id, LEDGER_LOST);
+    }
+    expect_ring(l, LEDGER_LOST, (const int64_t[]){104, 103, 102, 101}, MAX);
+    assert_int_equal(session_ledger_count(l, LEDGER_LOST) + session_ledger_count(l, LEDGER_ORDERLY),
+                     2 * MAX);
     session_ledger_destroy(l);
 }
 
@@ -64,20 +70,21 @@ static void test_changes(void **state)
 {
     struct session_ledger *l = session_ledger_create(MAX);
     for (int64_t id = 1; id <= MAX; id++) {
-        put(l, id, false);
-        put(l, 10 + id, true);
+        put(l, id, LEDGER_LOST);
+        put(l, 10 + id, LEDGER_ORDERLY);
     }
     session_ledger_find(l, 2)->facts.timeout_ms = 77;
-    put(l, 2, false);
-    expect_ring(l, false, (const int64_t[]){2, 4, 3, 1}, MAX);
-    put(l, 2, true); /* 11 is the oldest there */
-    expect_ring(l, false, (const int64_t[]){4, 3, 1}, MAX - 1);
-    expect_ring(l, true, (const int64_t[]){2, 14, 13, 12}, MAX);
+    put(l, 2, LEDGER_LOST);
+    expect_ring(l, LEDGER_LOST, (const int64_t[]){2, 4, 3, 1}, MAX);
+    put(l, 2, LEDGER_ORDERLY); /* 11 is the oldest there */
+    expect_ring(l, LEDGER_LOST, (const int64_t[]){4, 3, 1}, MAX - 1);
+    expect_ring(l, LEDGER_ORDERLY, (const int64_t[]){2, 14, 13, 12}, MAX);
     assert_int_equal(session_ledger_find(l, 2)->facts.timeout_ms, 77);
     session_ledger_forget(l, 13);
     session_ledger_forget(l, 13);
-    expect_ring(l, true, (const int64_t[]){2, 14, 12}, MAX - 1);
-    assert_int_equal(session_ledger_count(l), 2 * MAX - 2);
+    expect_ring(l, LEDGER_ORDERLY, (const int64_t[]){2, 14, 12}, MAX - 1);
+    assert_int_equal(session_ledger_count(l, LEDGER_LOST) + session_ledger_count(l, LEDGER_ORDERLY),
+                     2 * MAX - 2);
     session_ledger_destroy(l);
 }
 
@@ -85,9 +92,9 @@ static void test_each_stops(void **state)
 {
     struct session_ledger *l = session_ledger_create(1);
     struct ids ids = {.most = 1};
-    put(l, 1, false);
-    put(l, 2, false);
-    session_ledger_each(l, false, add_id, &ids);
+    put(l, 1, LEDGER_LOST);
+    put(l, 2, LEDGER_LOST);
+    session_ledger_each(l, LEDGER_LOST, add_id, &ids);
     assert_int_equal(ids.count, 1);
     assert_int_equal(ids.items[0], 2);
     session_ledger_destroy(l);
