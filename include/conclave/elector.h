@@ -107,7 +107,7 @@ enum conclave_elector_layout {
 struct conclave_elector_options {
     size_t size;
     const char *dir;         /* created with its parents */
-    const char *id;          /* of this member, no newline; NULL: host:pid */
+    const char *id;          /* of this member, no newline, at most 1024 bytes; NULL: host:pid */
     const char *incarnation; /* differs from start to start of the service; NULL: a random one */
     const void *data;        /* for others: address, ways to fence it, ...; at most 64 KiB */
     size_t data_len;
@@ -124,7 +124,7 @@ struct conclave_elector_options {
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
     /* Shown to others in an ephemeral node <dir>/members/<id>, with role, state, health, token and
-     * data; id is then the name of a node. Hand-overs to a named member need it. If the node cannot
+     * data; id is then the name of a node (no '/', at most 255 bytes). Hand-overs to a named member need it. If the node cannot
      * be made, the member takes part all the same. */
     bool listed;
     bool observer;      /* starts as an observer */

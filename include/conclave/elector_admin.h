@@ -64,7 +64,7 @@ enum conclave_hand_over_outcome {
     CONCLAVE_HAND_OVER_NO_MEMBER,      /* it is not there, or has gone meanwhile */
     CONCLAVE_HAND_OVER_NOT_HEALTHY,    /* it is not healthy, or no longer */
     CONCLAVE_HAND_OVER_OBSERVER,       /* it is an observer */
-    CONCLAVE_HAND_OVER_ANOTHER_ACTIVE, /* a third member became active */
+    CONCLAVE_HAND_OVER_ANOTHER_ACTIVE, /* a third one became active, or the previous one anew */
     CONCLAVE_HAND_OVER_LATE,           /* it has not become active and ready in time */
 };
 
@@ -75,18 +75,26 @@ CONCLAVE_API const char *conclave_hand_over_outcome_name(enum conclave_hand_over
 struct conclave_hand_over {
     size_t size;
     enum conclave_hand_over_outcome outcome;
-    char active[256];            /* id of the member that is active now, "" if none */
+    /* Id of the member that is active now, "" if none is. The beginning of one that is longer. */
+    char active[256];
     struct conclave_token token; /* its token */
 };
 #define CONCLAVE_HAND_OVER_INIT CONCLAVE_INIT(conclave_hand_over)
 
 /* Makes the listed member `id` active in place of the present one: that one steps down cleanly (the
  * successor fences it if it does not), and no other member competes meanwhile. If id does not become
- * active and ready within timeout_ms, dies or becomes unhealthy, the previous member becomes active
- * again; that may take another 10 s, after which any member may. The request is an ephemeral node of
- * this session, so it ends with this process. 0: done, or id was active already. CONCLAVE_ECANCELED:
- * not done, see ret->outcome. CONCLAVE_EBUSY: another hand-over is in progress. ret may be NULL.
- * Members of Hadoop do not know such requests and may become active in between. */
+ * active and ready within timeout_ms, dies or becomes unhealthy, it steps down and the previous
+ * member becomes active again; that may take another 10 s, after which any member may. 0: done, or id
+ * was active already. CONCLAVE_ECANCELED: not done, see ret->outcome. CONCLAVE_EBUSY: another hand-over
+ * is in progress. After any other error the members may have begun to obey: look who is active. ret
+ * may be NULL.
+ *
+ * The request is an ephemeral node, which is deleted in the end, also if it is made only after the end
+ * of this call. If the process dies or has no link, it stays until its session ends: until then no
+ * member but id becomes active.
+ * Limits: a member whose activate or deactivate does not return is not replaced: the outcome is
+ * LATE, and it is still the active one. With CONCLAVE_FOREVER a member that is never ready is waited
+ * for. Members of Hadoop do not know such requests and may become active in between. */
 CONCLAVE_API int conclave_elector_hand_over(struct conclave_recipes *recipes, const char *dir,
                                             const char *id, int64_t timeout_ms,
                                             struct conclave_hand_over *ret) CONCLAVE_MUST_USE;
@@ -126,10 +134,15 @@ CONCLAVE_API int conclave_elector_parent_make(struct conclave_recipes *recipes, 
 
 /* Deletes dir with all that is below it, also what others put there, and makes it again. options
  * may be NULL. Without force it first takes the lock, so that nobody becomes active meanwhile:
- * CONCLAVE_EBUSY when a member has the lock or waits in a line for it; CONCLAVE_ECONFLICT when the
- * last active member has not stopped cleanly (fence it, or see conclave_elector_override).
+ * CONCLAVE_EBUSY when a member has the lock or waits in a line for it, or during a hand-over;
+ * CONCLAVE_ECONFLICT when the last active member has not stopped cleanly and nobody has confirmed that
+ * it is dead (conclave_elector_override). After another error a part may be deleted; repeat it.
+ * End the members first: those on standby are not told and go on, and what they make meanwhile
+ * stays, dir with its former ACL then, too.
  * With force nothing is asked. If a member is active then, it learns of it with the next proof of
- * its lease, and another may be active before that: make sure yourself that none is. */
+ * its lease, and another may be active before that. Versions of the new breadcrumb begin at 0 again,
+ * so until then conclave_elector_fenced_multi of the old member may succeed beside the new one. Make
+ * sure yourself that none is active. */
 CONCLAVE_API int conclave_elector_reset(struct conclave_recipes *recipes, const char *dir,
                                         const struct conclave_elector_parent_options *options,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;

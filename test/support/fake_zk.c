@@ -751,7 +751,9 @@ static void serve(struct fake_zk *zk, struct conn *c, struct slice body)
         break;
     case FAKE_CALL:
         hook.fn(zk, hook.ctx);
-        answer(zk, c, &header, &r, 0);
+        if (c->session != NULL) {
+            answer(zk, c, &header, &r, 0);
+        }
         break;
     case FAKE_EXPIRE_BEFORE:
         fake_server_expire(zk, session);

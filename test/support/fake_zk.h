@@ -25,7 +25,9 @@ enum fake_action {
     FAKE_CUT_BEFORE, /* the link is cut, the request never arrived */
     FAKE_DROP_REPLY, /* executed, then the link is cut: the answer is lost */
     FAKE_ERROR,      /* answered with `error`, not executed */
-    FAKE_CALL, /* fn runs first, then the request is executed; fn may use the functions with _locked */
+    /* fn runs first, then the request is executed, unless fn ended its session; fn may use the
+     * functions with _locked */
+    FAKE_CALL,
     FAKE_EXPIRE_BEFORE, /* the session expires and the link is cut; not executed */
     FAKE_EXPIRE_AFTER,  /* executed, then the session expires and the link is cut */
     FAKE_OVERSIZED,     /* executed; the answer is longer than clients accept */
@@ -95,6 +97,7 @@ void fake_zk_reset(struct fake_zk *zk);
 
 /* Look at the tree. */
 bool fake_zk_exists(struct fake_zk *zk, const char *path);
+bool fake_zk_exists_locked(struct fake_zk *zk, const char *path);
 int64_t fake_zk_owner(struct fake_zk *zk, const char *path); /* -1: no node */
 int64_t fake_zk_czxid(struct fake_zk *zk, const char *path); /* -1: no node */
 size_t fake_zk_child_count(struct fake_zk *zk, const char *path);

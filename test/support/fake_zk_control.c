@@ -199,10 +199,15 @@ static const struct fake_node *look(struct fake_zk *zk, const char *path)
     return fake_tree_find(&zk->tree, slice_str(path));
 }
 
+bool fake_zk_exists_locked(struct fake_zk *zk, const char *path)
+{
+    return look(zk, path) != NULL;
+}
+
 bool fake_zk_exists(struct fake_zk *zk, const char *path)
 {
     enter(zk);
-    bool there = look(zk, path) != NULL;
+    bool there = fake_zk_exists_locked(zk, path);
     leave(zk);
     return there;
 }

@@ -55,6 +55,9 @@ static int on_deactivate(struct conclave_elector *elector, int why, int64_t stop
     m->deactivated++;
     int result = m->fail_deactivate;
     (void)pthread_mutex_unlock(&m->base.lock);
+    while (m->slow_to_stop) {
+        sleep_ms(1);
+    }
     return result;
 }
 
@@ -127,6 +130,7 @@ void standby_start(struct standby *m)
     options.herd_free = m->herd_free;
     options.listed = m->listed;
     options.observer = m->observer;
+    options.reports_ready = m->reports_ready;
     options.health = m->health;
     options.backoff_min_ms = m->backoff_ms != 0 ? m->backoff_ms : 20;
     options.backoff_max_ms = m->backoff_ms != 0 ? m->backoff_ms : 100;

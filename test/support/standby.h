@@ -18,6 +18,7 @@ struct standby {
     bool herd_free;
     bool listed;
     bool observer;
+    bool reports_ready;
     int64_t backoff_ms; /* 0: short */
     enum conclave_elector_layout layout;
     enum conclave_health health;
@@ -44,6 +45,7 @@ struct standby {
     _Atomic int64_t fence_ms;
     _Atomic bool fence_waits;       /* fence returns when this is false */
     _Atomic bool cut_by_deactivate; /* deactivate ends all links of its endpoint */
+    _Atomic bool slow_to_stop;      /* deactivate waits until it is false */
     _Atomic bool ends_in_fence;     /* the fence closes its elector */
 };
 

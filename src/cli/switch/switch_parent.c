@@ -34,11 +34,12 @@ static int parent_failed(const char *dir, int error)
         return CLI_EXIT_FAILED;
     }
     if (error == CONCLAVE_ECONFLICT) {
-        fprintf(stderr,
-                "conclave switch: %s: the last active member has not stopped cleanly; see "
-                "\"conclave switch %s --list\"; give --force when you have made sure that it is "
-                "dead\n",
-                dir, dir);
+        fprintf(
+            stderr,
+            "conclave switch: %s: the last active member has not stopped cleanly; see "
+            "\"conclave switch %s --list\"; when you have made sure that it is dead, confirm that with "
+            "--override, or give --force\n",
+            dir, dir);
         return CLI_EXIT_FAILED;
     }
     return fail(SWITCH_USAGE.name, dir, error);

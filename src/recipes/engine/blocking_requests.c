@@ -19,6 +19,22 @@ bool blocking_is_late(const struct blocking *b)
     return b->deadline_ns != CONCLAVE_FOREVER && client_now_ns(b->client) >= b->deadline_ns;
 }
 
+static int blocking_may(void *ctx)
+{
+    const struct blocking *b = ctx;
+    return b->session_id == 0 || client_session_id(b->client) == b->session_id
+               ? 0
+               : CONCLAVE_SESSION_EXPIRED;
+}
+
+int blocking_session(const struct blocking *b)
+{
+    client_lock(b->client);
+    int error = blocking_may((void *)b);
+    client_unlock(b->client);
+    return error;
+}
+
 int blocking_try(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)
 {
     static const struct conclave_retry_options never = {.size = sizeof never};
@@ -27,7 +43,7 @@ int blocking_try(struct blocking *b, struct conclave_op op, struct conclave_repl
         int64_t left_ms = (b->deadline_ns - client_now_ns(b->client)) / 1000000;
         op.timeout_ms = left_ms > 0 ? left_ms : 1;
     }
-    return conclave_call(b->client, &op, ret_reply);
+    return client_call(b->client, &op, blocking_may, b, ret_reply);
 }
 
 int blocking_once(struct blocking *b, struct conclave_op op, struct conclave_reply **ret_reply)

@@ -10,6 +10,7 @@
 struct blocking {
     struct conclave_client *client;
     int64_t deadline_ns; /* or CONCLAVE_FOREVER */
+    int64_t session_id;  /* requests are sent in this session only; 0: in any */
     bool repeated;       /* the last request may have been carried out before */
     bool plain;          /* the server has no containers */
 };
@@ -19,7 +20,11 @@ struct blocking blocking_begin(struct conclave_client *client, int64_t timeout_m
 /* Whether the time is over. */
 bool blocking_is_late(const struct blocking *b);
 
-/* Sends once, with the time that is left, at least a millisecond. As conclave_call. */
+/* 0, or CONCLAVE_SESSION_EXPIRED: the session that the requests are bound to has ended. */
+int blocking_session(const struct blocking *b) CONCLAVE_MUST_USE;
+
+/* Sends once, with the time that is left, at least a millisecond. As conclave_call, and CONCLAVE_SESSION_EXPIRED as
+ * blocking_session. */
 int blocking_try(struct blocking *b, struct conclave_op op,
                  struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 

@@ -16,6 +16,8 @@ struct deletion {
     int64_t session_id; /* that owns the node */
     bool persistent;    /* no session owns it: the deletion outlives them */
     bool in_flight;
+    char *mark;  /* the end of its data; NULL: the name is ours alone */
+    bool looked; /* they were just read, and end so */
     void (*done)(void *ctx);
     void *ctx;
 };
@@ -33,10 +35,12 @@ static void deletion_end(struct deletion *d)
     recipes_unref(rt);
 }
 
-static void guaranteed_delete_retry_later(struct deletes *deletes)
+static void guaranteed_delete_retry_later(struct deletes *deletes, int error)
 {
     struct conclave_client *client = deletes->rt->client;
-    if (!client_timer_active(&deletes->retry)) {
+    if (error == CONCLAVE_ENOMEM) {
+        recipes_retry_later(deletes->rt, &deletes->retry);
+    } else if (!client_timer_active(&deletes->retry)) {
         client_timer_start(client, &deletes->retry,
                            client_now_ns(client) + (int64_t)DELETES_RETRY_MS * 1000000);
     }
@@ -57,29 +61,47 @@ static bool guaranteed_delete_is_over(const struct conclave_client *client,
            error == CONCLAVE_SESSION_EXPIRED;
 }
 
-static void guaranteed_delete_on_deleted(struct conclave_client *client,
-                                         const struct conclave_reply *reply, void *ctx)
+bool data_has_mark(const struct conclave_reply *reply, const char *mark)
+{
+    size_t len = strlen(mark);
+    return reply->data_len >= len &&
+           memcmp((const char *)reply->data + reply->data_len - len, mark, len) == 0;
+}
+
+static void deletion_send(struct deletion *d);
+
+static void guaranteed_delete_on_answer(struct conclave_client *client,
+                                        const struct conclave_reply *reply, void *ctx)
 {
     struct deletion *d = ctx;
     d->in_flight = false;
-    if (guaranteed_delete_is_over(client, d, reply->error)) {
+    bool read = d->mark != NULL && !d->looked && reply->error == 0;
+    d->looked = read && data_has_mark(reply, d->mark);
+    if (d->looked) {
+        deletion_send(d);
+        return;
+    }
+    if (guaranteed_delete_is_over(client, d, reply->error)) { /* gone, or another's */
         deletion_end(d);
         return;
     }
     /* A lost link is followed by a state that sends again; all else is tried again until the
      * session ends. */
-    guaranteed_delete_retry_later(d->deletes);
+    guaranteed_delete_retry_later(d->deletes, reply->error);
 }
 
 static void deletion_send(struct deletion *d)
 {
     struct conclave_client *client = d->deletes->rt->client;
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, d->path, -1);
-    int error = client_submit(client, &op, guaranteed_delete_on_deleted, d);
-    if (error == 0) {
-        d->in_flight = true;
-    } else if (error != CONCLAVE_ECLOSED) { /* then CLOSED is on its way and ends it */
-        guaranteed_delete_retry_later(d->deletes);
+    bool look = d->mark != NULL && !d->looked;
+    struct conclave_op op = look ? conclave_op_path(CONCLAVE_OP_GET, d->path, 0)
+                                 : conclave_op_path(CONCLAVE_OP_DELETE, d->path, -1);
+    op.linearizable = look; /* a server that lags must not hide it */
+    int error = client_submit(client, &op, guaranteed_delete_on_answer, d);
+    d->in_flight = error == 0;
+    d->looked = d->looked && d->in_flight;         /* again before a later try */
+    if (error != 0 && error != CONCLAVE_ECLOSED) { /* then CLOSED is on its way and ends it */
+        guaranteed_delete_retry_later(d->deletes, error);
     }
 }
 
@@ -122,8 +144,24 @@ void deletion_free(struct deletion *d)
 {
     if (d != NULL) {
         free(d->path);
+        free(d->mark);
         free(d);
     }
+}
+
+struct deletion *deletion_create_marked(const char *path, const char *mark)
+{
+    struct deletion *d = deletion_create(path);
+    if (d != NULL && (d->mark = strdup(mark)) == NULL) {
+        deletion_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+void deletion_forget(struct deletion *d)
+{
+    d->done = NULL;
 }
 
 void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),

@@ -1,8 +1,8 @@
 /*
  * Guaranteed deletions: a request to delete a node is repeated, even if the link breaks often, until
- * the server says that it is gone or the session that owned it has ended. Only for names that
- * no other client can have (they contain a guid): a late retry can then never delete a node that is not
- * ours.
+ * the server says that it is gone or the session that owned it has ended. A late retry must not delete a
+ * node that is not ours: so the name is one that no other client can have (it contains a guid), or the node's
+ * data end with a mark that no other has, and are read before each try.
  *
  * Lock of the client held for all functions.
  */
@@ -37,6 +37,16 @@ struct deletion *deletion_create(const char *path);
 void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),
                    void *ctx);
 void deletion_free(struct deletion *d);
+
+/* For a node of a fixed name, whose data end with mark. It may be started while it is not known whether the node was
+ * made: the creation was sent before. */
+struct deletion *deletion_create_marked(const char *path, const char *mark);
+
+/* Whether a node's data end with the mark. */
+bool data_has_mark(const struct conclave_reply *reply, const char *mark);
+
+/* Of one that was started and whose done was not called: it is not called any more. */
+void deletion_forget(struct deletion *d);
 
 /* Call it at each change of the client's state. */
 void deletes_on_state(struct deletes *deletes, enum conclave_state state);

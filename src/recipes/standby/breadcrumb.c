@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,4 +118,17 @@ void breadcrumb_read(char *text, size_t len, struct conclave_breadcrumb *ret)
     if (lines != NULL && read_lines(lines, end, ret) == end) {
         ret->data_len = (size_t)(field - text);
     }
+}
+
+/* --- an override ------------------------------------------------------------------ */
+
+size_t override_write(char buf[OVERRIDE_MAX], int64_t token)
+{
+    return (size_t)snprintf(buf, OVERRIDE_MAX, "%" PRId64, token);
+}
+
+bool override_confirms(const void *data, size_t len, int64_t token)
+{
+    char text[OVERRIDE_MAX];
+    return slice_equal(slice_make(data, len), slice_make(text, override_write(text, token)));
 }

@@ -24,4 +24,10 @@ const char *breadcrumb_line(char **at, const char *end, const char *name);
  * room for a NUL at text[len]. *ret always is something: see above. Its token is 0 when it has none. */
 void breadcrumb_read(char *text, size_t len, struct conclave_breadcrumb *ret);
 
+enum { OVERRIDE_MAX = 24 };
+
+/* The text of an operator's override: the token of the member that is dead. Its length; whether it names that one. */
+size_t override_write(char buf[OVERRIDE_MAX], int64_t token);
+bool override_confirms(const void *data, size_t len, int64_t token);
+
 #endif

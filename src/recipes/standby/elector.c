@@ -125,9 +125,19 @@ static void elector_out(struct contender *c)
     struct conclave_elector *e = elector_of(c);
     e->ceding = false;
     e->giving_up = false;
-    if (!elector_leaving(c) && recipes_connected(elector_rt(e)) && contender_may_join(c)) {
+    if (elector_leaving(c) || !recipes_connected(elector_rt(e))) {
+        return;
+    }
+    if (client_now_ns(contender_client(c)) < c->not_before_ns) {
+        client_timer_start(contender_client(c), &e->stay_out, c->not_before_ns);
+    } else if (contender_may_join(c)) {
         contender_enter(c, CONTENDER_JOINING);
     }
+}
+
+static void elector_on_stayed_out(struct conclave_client *client, void *ctx)
+{
+    contender_run(&((struct conclave_elector *)ctx)->c);
 }
 
 /* The lease is that of the breadcrumb as it was written. */
@@ -318,12 +328,14 @@ static void elector_init(struct contender *c)
     elector_mark_init(e);
     elector_handed_init(e);
     elector_card_init(e);
+    client_timer_init(&e->stay_out, elector_on_stayed_out, e);
     e->reason = "";
     e->connected = recipes_connected(contender_rt(c));
 }
 
 static void elector_finish(struct contender *c)
 {
+    client_timer_stop(contender_client(c), &elector_of(c)->stay_out);
     elector_lock_finish(elector_of(c));
     elector_mark_finish(elector_of(c));
     elector_handed_finish(elector_of(c));

@@ -61,6 +61,8 @@ struct conclave_elector {
     bool observer;
     bool ready;        /* reported in this time as active */
     unsigned failures; /* in a row */
+    struct client_timer
+        stay_out; /* the end of that, in OUT: meanwhile the machine goes on, it may be named */
 
     /* The lock. */
     char *text; /* of its node */
@@ -69,6 +71,7 @@ struct conclave_elector {
     struct watch_slot lock_watch; /* on the one lock */
     struct ensure_path ensure;
     bool maybe;    /* a create was sent whose answer is unknown: the lock may be ours */
+    bool doubt;    /* that was so before the last create */
     bool exists;   /* the one lock stood, when it was to be made */
     bool deleting; /* its node */
 

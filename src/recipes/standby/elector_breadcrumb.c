@@ -9,12 +9,8 @@
 #include "recipes/standby/breadcrumb.h"
 #include "recipes/standby/elector.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { NUMBER_MAX = 24 };
 
 static void elector_mark_submit(struct conclave_elector *e, const struct conclave_op *op,
                                 step_fn fn)
@@ -94,13 +90,11 @@ static void elector_on_override(struct step *step, const struct conclave_reply *
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         contender_trouble(&e->c, reply->error);
     } else {
-        char text[NUMBER_MAX];
-        int len = snprintf(text, sizeof text, "%" PRId64, e->old.token.czxid);
         e->override_known = true;
         e->override_exists = reply->error == 0;
         e->override_version = reply->stat.version;
-        e->overridden = reply->error == 0 && reply->data_len == (size_t)len &&
-                        memcmp(reply->data, text, (size_t)len) == 0;
+        e->overridden = reply->error == 0 &&
+                        override_confirms(reply->data, reply->data_len, e->old.token.czxid);
     }
 }
 

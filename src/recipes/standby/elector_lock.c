@@ -103,7 +103,7 @@ static void elector_on_lock_made(struct step *step, const struct conclave_reply 
             contender_trouble(&e->c, CONCLAVE_ENOMEM);
         }
     } else if (!e->exists) {
-        e->maybe = e->maybe && error_is_unknown(reply->error);
+        e->maybe = e->doubt || error_is_unknown(reply->error);
         contender_trouble(&e->c, reply->error);
     }
 }
@@ -112,6 +112,7 @@ static void elector_make_lock(struct conclave_elector *e)
 {
     struct conclave_op op =
         contender_create_op(&e->c, e->lock_path, e->text, e->text_len, CONCLAVE_EPHEMERAL);
+    e->doubt = e->maybe;
     e->maybe = true;
     step_submit(&e->lock_step, &op, elector_on_lock_made);
 }

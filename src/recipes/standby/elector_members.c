@@ -58,7 +58,9 @@ static int member_read(struct elector_question *q, const char *id,
     char *parent = text_concat(q->dir, MEMBERS);
     char *path = parent != NULL ? path_join(parent, id) : NULL;
     int error = CONCLAVE_ENOMEM;
-    if (path != NULL) {
+    if (path != NULL && (strchr(id, '/') != NULL || !option_path_valid(path))) {
+        error = CONCLAVE_NO_NODE; /* it cannot be the name of a node */
+    } else if (path != NULL) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
         op.linearizable = true;
         error = blocking_request(&q->blocking, op, &reply);
@@ -78,7 +80,7 @@ int conclave_elector_member(struct conclave_recipes *rt, const char *dir, const 
 {
     struct elector_question q;
     int error = elector_question_begin(rt, dir, timeout_ms, &q);
-    if (error == 0 && (id == NULL || id[0] == '\0' || strchr(id, '/') != NULL)) {
+    if (error == 0 && (id == NULL || id[0] == '\0')) {
         error = CONCLAVE_EINVAL;
     }
     if (error != 0) {

@@ -6,8 +6,6 @@
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/recipe_runtime.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,53 +122,19 @@ int elector_question_begin(struct conclave_recipes *rt, const char *dir, int64_t
         error = CONCLAVE_EINVAL;
     }
     ret->dir = dir;
+    ret->rt = rt;
     ret->blocking = blocking_begin(rt->client, timeout_ms);
     return error;
 }
 
-/* Whether the node is of this session and has these data. */
-static int question_owns(struct elector_question *q, const char *path, struct slice data, bool *ret)
+int elector_question_override(struct elector_question *q, int64_t token, bool *ret)
 {
-    struct conclave_reply *reply;
-    int error = blocking_request(&q->blocking, conclave_op_path(CONCLAVE_OP_GET, path, 0), &reply);
-    if (error == 0) {
-        client_lock(q->blocking.client);
-        *ret = reply->stat.ephemeral_owner == client_session_id(q->blocking.client) &&
-               slice_equal(slice_make(reply->data, reply->data_len), data);
-        client_unlock(q->blocking.client);
-    }
-    conclave_reply_free(reply);
-    return error;
-}
-
-int elector_question_make(struct elector_question *q, const char *path, const void *data,
-                          size_t len)
-{
-    struct conclave_op op = conclave_op_create(path, data, len, CONCLAVE_EPHEMERAL);
-    bool doubt = false; /* an answer was lost: the node may be ours */
-    bool ours = false;
-    bool again;
-    int error;
-    do {
-        error = blocking_request(&q->blocking, op, NULL);
-        again = error == CONCLAVE_ENOMEM;
-        doubt = doubt || q->blocking.repeated || again;
-        if (error == CONCLAVE_NODE_EXISTS) {
-            error = doubt ? question_owns(q, path, slice_make(data, len), &ours) : 0;
-            error = error == 0 && !ours ? CONCLAVE_EBUSY : error;
-            again = error == CONCLAVE_ENOMEM || error == CONCLAVE_NO_NODE; /* it has gone */
-        }
-    } while (again && !blocking_is_late(&q->blocking));
-    return error;
-}
-
-int elector_question_delete(struct elector_question *q, const char *path)
-{
-    int error;
-    do {
-        error =
-            blocking_request(&q->blocking, conclave_op_path(CONCLAVE_OP_DELETE, path, -1), NULL);
-    } while (error == CONCLAVE_ENOMEM && !blocking_is_late(&q->blocking));
+    struct conclave_stat stat;
+    size_t len;
+    char *text = NULL;
+    int error = view_get(q, "/FenceOverride", &text, &len, &stat);
+    *ret = error == 0 && override_confirms(text, len, token);
+    free(text);
     return error == CONCLAVE_NO_NODE ? 0 : error;
 }
 
@@ -212,17 +176,17 @@ void conclave_elector_view_free(struct conclave_elector_view *view)
 static int view_write_override(struct elector_question *q, int32_t crumb_version, int64_t token,
                                const struct conclave_acl *acl, size_t acl_count, bool replace)
 {
-    char text[24];
+    char text[OVERRIDE_MAX];
     struct conclave_reply *reply;
     struct conclave_op parts[2];
     int error = CONCLAVE_ENOMEM;
     char *crumb = text_concat(q->dir, "/ActiveBreadCrumb");
     char *path = text_concat(q->dir, "/FenceOverride");
     if (crumb != NULL && path != NULL) {
-        int len = snprintf(text, sizeof text, "%" PRId64, token);
+        size_t len = override_write(text, token);
         parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, crumb, crumb_version);
-        parts[1] = replace ? conclave_op_set(path, text, (size_t)len, -1)
-                           : conclave_op_create(path, text, (size_t)len, CONCLAVE_PERSISTENT);
+        parts[1] = replace ? conclave_op_set(path, text, len, -1)
+                           : conclave_op_create(path, text, len, CONCLAVE_PERSISTENT);
         parts[1].acl = replace ? NULL : acl;
         parts[1].acl_count = replace || acl == NULL ? 0 : acl_count;
         struct conclave_op op = conclave_op_multi(parts, 2);

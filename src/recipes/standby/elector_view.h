@@ -12,6 +12,7 @@
 
 struct elector_question {
     struct blocking blocking;
+    struct conclave_recipes *rt;
     const char *dir; /* borrowed */
 };
 
@@ -24,11 +25,8 @@ int elector_question_begin(struct conclave_recipes *rt, const char *dir, int64_t
 int elector_question_crumb(struct elector_question *q, char **ret_text,
                            struct conclave_breadcrumb *ret, int32_t *ret_version) CONCLAVE_MUST_USE;
 
-/* Makes an ephemeral node. CONCLAVE_EBUSY: there is one that this call did not make. */
-int elector_question_make(struct elector_question *q, const char *path, const void *data,
-                          size_t len) CONCLAVE_MUST_USE;
-
-/* Deletes a node of this call; one that is gone already is all right. Tried again for want of memory. */
-int elector_question_delete(struct elector_question *q, const char *path) CONCLAVE_MUST_USE;
+/* Whether an operator has confirmed that the member with this token is dead. */
+int elector_question_override(struct elector_question *q, int64_t token,
+                              bool *ret) CONCLAVE_MUST_USE;
 
 #endif

@@ -241,6 +241,46 @@ static void E102_a_lock_whose_answer_was_lost_is_active_not_standby(void **state
     standby_finish(&a);
 }
 
+/* The answer to the first creation is lost, the second is refused: the first was carried out all the same. */
+static void E102_a_lock_whose_answer_was_lost_does_not_stay_after_a_refusal(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct fake_hook refusal = {.endpoint = 0,
+                                .op = WIRE_CREATE2,
+                                .path = LOCK_NODE,
+                                .nth = 2,
+                                .action = FAKE_ERROR,
+                                .error = CONCLAVE_NO_AUTH};
+    struct standby a;
+    standby_open_for(&a, zk, 0, "a", 10000);
+    hook(zk, 0, WIRE_CREATE2, LOCK_NODE, 2, FAKE_DROP_REPLY); /* the first has no parent yet */
+    fake_zk_hook(zk, &refusal);                               /* the third */
+    standby_start(&a);
+    EVENTUALLY(standby_get(&a, &a.closed) == 1);
+    assert_false(fake_zk_exists(zk, LOCK_NODE));
+    standby_finish(&a);
+}
+
+/* The client of a member may be an operator's, too. */
+static void a_lock_of_the_same_session_is_not_taken_for_its_own(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby a;
+    standby_open(&a, zk, 0, "a");
+    a.health = CONCLAVE_HEALTH_UNHEALTHY;
+    standby_start(&a);
+    EVENTUALLY(candidate_session(&a.base) != 0);
+    fake_zk_create(zk, "/app", "", 0);
+    fake_zk_create(zk, DIR, "", 0);
+    fake_zk_create(zk, LOCK_NODE, "reset", candidate_session(&a.base));
+    conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_HEALTHY);
+    EVENTUALLY(STATE_IS(&a, STANDBY));
+    STAYS(!ACTIVE(&a), 50);
+    standby_stop(&a);
+    assert_true(fake_zk_exists(zk, LOCK_NODE));
+    standby_finish(&a);
+}
+
 static int the_old_version(void *ctx, int32_t *ret)
 {
     *ret = *(int32_t *)ctx;
@@ -657,6 +697,8 @@ int main(void)
         E_TEST(one_that_is_not_sure_to_have_stopped_is_fenced),
         E_TEST(E101_a_breadcrumb_whose_answer_was_lost_counts),
         E_TEST(E102_a_lock_whose_answer_was_lost_is_active_not_standby),
+        E_TEST(E102_a_lock_whose_answer_was_lost_does_not_stay_after_a_refusal),
+        E_TEST(a_lock_of_the_same_session_is_not_taken_for_its_own),
         E_TEST(E122_who_lost_the_lock_to_an_operator_is_fenced_out),
         E_TEST(no_write_lands_in_anothers_time),
         E_TEST(a_breadcrumb_that_another_wrote_ends_the_lease),

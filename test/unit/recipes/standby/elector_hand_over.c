@@ -1,4 +1,4 @@
-/* Hand-over to a named member: E186 to E188, and a fault at every request of those that take part. */
+/* Hand-over to a named member: E186 to E189, and a fault at every request of those that take part. */
 #include "support/standby.h"
 
 #include <conclave/elector_admin.h>
@@ -31,8 +31,9 @@ static bool listed_as(struct service *s, const char *id, enum conclave_elector_s
     return same;
 }
 
-/* a is active, b and c are on standby. */
-static void service_begin(struct service *s, struct fake_zk *zk, bool herd_free)
+/* The first is active, b and c are on standby. A first that is not "a" is not listed. */
+static void service_begin_as(struct service *s, struct fake_zk *zk, bool herd_free,
+                             const char *first)
 {
     memset(s, 0, sizeof *s);
     s->zk = zk;
@@ -40,13 +41,20 @@ static void service_begin(struct service *s, struct fake_zk *zk, bool herd_free)
     s->limit_ms = PATIENCE_MS;
     standby_open_for(&s->op, zk, 3, "op", LONG_MS);
     for (int i = 0; i < MEMBERS; i++) {
-        standby_open_for(&s->m[i], zk, i, names[i], LONG_MS);
-        s->m[i].listed = true;
+        standby_open_for(&s->m[i], zk, i, i == 0 ? first : names[i], LONG_MS);
+        s->m[i].listed = i > 0 || strcmp(first, "a") == 0;
         s->m[i].herd_free = herd_free;
         standby_start(&s->m[i]);
+        EVENTUALLY(i == 0 ? STATE_IS(&s->m[0], ACTIVE) : STATE_IS(&s->m[i], STANDBY));
         EVENTUALLY(
+            !s->m[i].listed ||
             listed_as(s, names[i], i == 0 ? CONCLAVE_ELECTOR_ACTIVE : CONCLAVE_ELECTOR_STANDBY));
     }
+}
+
+static void service_begin(struct service *s, struct fake_zk *zk, bool herd_free)
+{
+    service_begin_as(s, zk, herd_free, "a");
 }
 
 static void service_end(struct service *s)
@@ -108,6 +116,20 @@ static void E186_the_named_member_takes_over_and_no_other(void **state)
     }
 }
 
+/* It is asked for, so it does not stay out. */
+static void E186_one_that_has_ceded_takes_over_at_once(void **state)
+{
+    struct service s;
+    service_begin(&s, *state, false);
+    assert_int_equal(conclave_elector_cede(s.m[0].elector, 100 * PATIENCE_MS), 0);
+    EVENTUALLY(ACTIVE(&s.m[1]) || ACTIVE(&s.m[2]));
+    STAYS(!ACTIVE(&s.m[0]), 50);
+    hand_over(&s, "a");
+    assert_int_equal(s.error, 0);
+    assert_true(ACTIVE(&s.m[0]));
+    service_end(&s);
+}
+
 static void refused_as(struct service *s, const char *to, enum conclave_hand_over_outcome outcome)
 {
     hand_over(s, to);
@@ -122,6 +144,9 @@ static void E187_what_cannot_take_over_is_refused_and_the_old_one_goes_on(void *
     struct service s;
     service_begin(&s, *state, false);
     refused_as(&s, "nobody", CONCLAVE_HAND_OVER_NO_MEMBER);
+    refused_as(&s, "not/listed", CONCLAVE_HAND_OVER_NO_MEMBER);
+    refused_as(&s, "..", CONCLAVE_HAND_OVER_NO_MEMBER);
+    refused_as(&s, "a line\nmore", CONCLAVE_HAND_OVER_NO_MEMBER);
     conclave_elector_set_health(s.m[1].elector, CONCLAVE_HEALTH_UNHEALTHY);
     assert_int_equal(conclave_elector_observe(s.m[2].elector, true), 0);
     EVENTUALLY(listed_as(&s, "b", CONCLAVE_ELECTOR_NEUTRAL));
@@ -179,6 +204,139 @@ static void E188_one_that_fails_or_dies_gives_way_to_the_one_before(void **state
     service_end(&s);
 }
 
+/* It is active and never ready: it steps down for the one before. */
+static void E188_one_that_is_never_ready_gives_way_to_the_one_before(void **state)
+{
+    struct service s;
+    service_begin(&s, *state, false);
+    standby_stop(&s.m[1]);
+    s.m[1].reports_ready = true;
+    standby_start(&s.m[1]);
+    EVENTUALLY(listed_as(&s, "b", CONCLAVE_ELECTOR_STANDBY));
+    s.limit_ms = 3000;
+    hand_over(&s, "b");
+    assert_int_equal(s.error, CONCLAVE_ECANCELED);
+    assert_int_equal(s.result.outcome, CONCLAVE_HAND_OVER_LATE);
+    assert_string_equal(s.result.active, "a");
+    EVENTUALLY(ACTIVE(&s.m[0]));
+    assert_int_equal(standby_get(&s.m[0], &s.m[0].fenced), 0);
+    assert_int_equal(standby_get(&s.m[2], &s.m[2].activated), 0);
+    service_end(&s);
+}
+
+static bool request_names(struct service *s, const char *line)
+{
+    char text[512];
+    return fake_zk_data(s->zk, REQUEST_NODE, text, sizeof text) && strstr(text, line) != NULL;
+}
+
+/* It stops when the operator has given up: no third member uses the moment. */
+static void E188_one_that_is_slow_to_stop_is_active_again(void **state)
+{
+    struct service s;
+    service_begin(&s, *state, false);
+    s.m[0].slow_to_stop = true;
+    s.limit_ms = 3000;
+    hand_over_begin(&s, "b");
+    EVENTUALLY(standby_get(&s.m[0], &s.m[0].deactivated) == 1);
+    EVENTUALLY(request_names(&s, "\nid=a\n"));
+    STAYS(request_names(&s, "\nid=a\n"), 1500);
+    s.m[0].slow_to_stop = false;
+    hand_over_end(&s);
+    assert_int_equal(s.error, CONCLAVE_ECANCELED);
+    assert_int_equal(s.result.outcome, CONCLAVE_HAND_OVER_LATE);
+    assert_string_equal(s.result.active, "a");
+    EVENTUALLY(standby_get(&s.m[0], &s.m[0].activated) == 2);
+    assert_int_equal(standby_get(&s.m[2], &s.m[2].activated), 0);
+    service_end(&s);
+}
+
+/* Longer than the name of a node may be. */
+static void E188_the_one_before_may_have_an_id_of_any_length(void **state)
+{
+    char id[301];
+    struct service s;
+    memset(id, 'x', 300);
+    memcpy(id, "first / of all", 14);
+    id[300] = '\0';
+    service_begin_as(&s, *state, false, id);
+    hand_over(&s, id);
+    assert_int_equal(s.error, 0); /* it is active */
+    s.m[1].fail_activate = 1000;
+    s.limit_ms = 3000;
+    hand_over(&s, "b");
+    assert_int_equal(s.error, CONCLAVE_ECANCELED);
+    assert_int_equal(s.result.outcome, CONCLAVE_HAND_OVER_LATE);
+    assert_int_equal(strlen(s.result.active), 255);
+    assert_memory_equal(s.result.active, id, 255);
+    assert_true(ACTIVE(&s.m[0]));
+    assert_int_equal(standby_get(&s.m[2], &s.m[2].activated), 0);
+    service_end(&s);
+}
+
+/* The answer comes after the end of the call, as the node does: nobody waits for the named member. */
+static void E189_a_request_that_is_made_too_late_is_deleted(void **state)
+{
+    struct service s;
+    service_begin(&s, *state, false);
+    fake_zk_hold(s.zk, 3, WIRE_CREATE2);
+    s.limit_ms = 1000;
+    hand_over(&s, "b");
+    assert_int_equal(s.error, CONCLAVE_ETIMEDOUT);
+    fake_zk_release(s.zk, 3);
+    EVENTUALLY(listed_as(&s, "c", CONCLAVE_ELECTOR_STANDBY) ||
+               listed_as(&s, "c", CONCLAVE_ELECTOR_ACTIVE)); /* what was sent before is done */
+    EVENTUALLY(!fake_zk_exists(s.zk, REQUEST_NODE));
+    s.limit_ms = PATIENCE_MS;
+    EVENTUALLY(ACTIVE(&s.m[0]) + ACTIVE(&s.m[1]) + ACTIVE(&s.m[2]) == 1);
+    hand_over(&s, "c");
+    assert_int_equal(s.error, 0);
+    service_end(&s);
+}
+
+static void E189_a_request_that_is_not_taken_back_in_time_is_deleted(void **state)
+{
+    struct service s;
+    service_begin(&s, *state, false);
+    fake_zk_hold(s.zk, 3, WIRE_DELETE);
+    hand_over(&s, "b");
+    assert_int_equal(s.error, 0);
+    assert_string_equal(s.result.active, "b");
+    fake_zk_release(s.zk, 3);
+    EVENTUALLY(!fake_zk_exists(s.zk, REQUEST_NODE));
+    service_end(&s);
+}
+
+#define ANOTHERS "conclave elector\nid=c\nincarnation=\ntoken=0\nclean=0\n\n"
+
+static void another_operator_is_next(struct fake_zk *zk, void *ctx)
+{
+    struct service *s = ctx;
+    fake_zk_expire_locked(zk, candidate_session(&s->op.base));
+    fake_zk_create_locked(zk, REQUEST_NODE, ANOTHERS, 0);
+}
+
+static void E189_an_operator_whose_session_has_ended_spares_the_request_of_another(void **state)
+{
+    char text[512];
+    struct service s;
+    service_begin(&s, *state, false);
+    fake_zk_hold(s.zk, 1, WIRE_CREATE2); /* b does not get the lock */
+    s.limit_ms = 3000;
+    hand_over_begin(&s, "b");
+    EVENTUALLY(!ACTIVE(&s.m[0]));
+    fake_zk_do(s.zk, another_operator_is_next, &s);
+    hand_over_end(&s);
+    assert_int_not_equal(s.error, 0);
+    assert_true(fake_zk_data(s.zk, REQUEST_NODE, text, sizeof text));
+    assert_string_equal(text, ANOTHERS);
+    EVENTUALLY(ACTIVE(&s.m[2]));
+    fake_zk_delete(s.zk, REQUEST_NODE);
+    fake_zk_release(s.zk, 1);
+    EVENTUALLY(STATE_IS(&s.m[1], STANDBY));
+    service_end(&s);
+}
+
 static void E188_when_the_operator_dies_anybody_may_be_active(void **state)
 {
     struct service s;
@@ -227,8 +385,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E186_the_named_member_takes_over_and_no_other),
+        E_TEST(E186_one_that_has_ceded_takes_over_at_once),
         E_TEST(E187_what_cannot_take_over_is_refused_and_the_old_one_goes_on),
         E_TEST(E188_one_that_fails_or_dies_gives_way_to_the_one_before),
+        E_TEST(E188_one_that_is_never_ready_gives_way_to_the_one_before),
+        E_TEST(E188_one_that_is_slow_to_stop_is_active_again),
+        E_TEST(E188_the_one_before_may_have_an_id_of_any_length),
+        E_TEST(E189_a_request_that_is_made_too_late_is_deleted),
+        E_TEST(E189_a_request_that_is_not_taken_back_in_time_is_deleted),
+        E_TEST(E189_an_operator_whose_session_has_ended_spares_the_request_of_another),
         E_TEST(E188_when_the_operator_dies_anybody_may_be_active),
         E_TEST(E188_a_fault_at_every_request_of_a_hand_over),
     };

@@ -1,7 +1,9 @@
-/* The directory of an active/standby service: E180 to E182, and each request of a reset met by a fault. */
+/* The directory of an active/standby service: E180 to E182 and E189, and each request of a reset met by a fault. */
 #include "support/standby.h"
 
 #include <conclave/elector_admin.h>
+
+enum { LONG_MS = 10000 /* no session ends by itself */ };
 
 static const struct conclave_acl own_acl[] = {{31, "digest", "op:hash"}};
 
@@ -99,6 +101,169 @@ static void a_forced_reset_ends_the_active_ones_time(void **state)
     EVENTUALLY(standby_get(&a, &a.deactivated) == 1);
     EVENTUALLY(standby_get(&a, &a.activated) == 2); /* it goes on in the new directory */
     standby_finish(&a);
+    standby_finish(&op);
+}
+
+/* Whoever confirmed its death, confirmed it for the reset, too. */
+static void E181_a_reset_believes_an_override(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby op;
+    struct conclave_elector_view *view;
+    standby_open(&op, zk, 0, "op");
+    standby_dies(zk, "dead");
+    assert_int_equal(conclave_elector_view(op.base.recipes, DIR, PATIENCE_MS, &view), 0);
+    struct conclave_token token = view->active->token;
+    conclave_elector_view_free(view);
+    fake_zk_create(zk, OVERRIDE_NODE, "7", 0); /* of another that died */
+    assert_int_equal(reset(&op, false), CONCLAVE_ECONFLICT);
+    assert_int_equal(conclave_elector_override(op.base.recipes, DIR, token, NULL, 0, PATIENCE_MS),
+                     0);
+    assert_int_equal(reset(&op, false), 0);
+    assert_int_equal(fake_zk_child_count(zk, DIR), 0);
+    standby_finish(&op);
+}
+
+static void E181_a_reset_without_force_is_refused_during_a_hand_over(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby op;
+    standby_open(&op, zk, 0, "op");
+    assert_int_equal(reset(&op, false), 0);
+    fake_zk_create(zk, DIR "/HandOver", "another's", 0);
+    assert_int_equal(reset(&op, false), CONCLAVE_EBUSY);
+    assert_true(fake_zk_exists(zk, DIR "/HandOver"));
+    assert_false(fake_zk_exists(zk, LOCK_NODE));
+    assert_int_equal(reset(&op, true), 0);
+    assert_int_equal(fake_zk_child_count(zk, DIR), 0);
+    standby_finish(&op);
+}
+
+/* A member of a line becomes active: it needs no lock. */
+static void a_member_in_line_becomes_active(struct fake_zk *zk, void *ctx)
+{
+    if (!fake_zk_exists_locked(zk, DIR "/line")) {
+        fake_zk_create_locked(zk, DIR "/line", "", 0);
+    }
+    fake_zk_create_locked(zk, DIR "/line/guid-n_0000000000", "member", 0);
+    fake_zk_delete_locked(zk, CRUMB_NODE);
+    fake_zk_create_locked(zk, CRUMB_NODE, "member", 0);
+}
+
+/* At each request of the reset: what makes the member active is not deleted. */
+static void E181_a_member_that_joins_a_line_during_a_reset_stays_active(void **state)
+{
+    struct fake_zk *zk = *state;
+    int refused = 0;
+    for (int nth = 1; nth <= 14; nth++) {
+        struct fake_hook joins = {.endpoint = 0,
+                                  .op = FAKE_ANY_OP,
+                                  .nth = nth,
+                                  .action = FAKE_CALL,
+                                  .fn = a_member_in_line_becomes_active};
+        struct standby op;
+        fake_zk_reset(zk);
+        standby_open(&op, zk, 0, "op");
+        assert_int_equal(reset(&op, false), 0);
+        fake_zk_create(zk, DIR "/line", "", 0);
+        fake_zk_create(zk, DIR "/members", "", 0);
+        fake_zk_create(zk, CRUMB_NODE,
+                       "conclave elector\nid=a\nincarnation=1\ntoken=5\nclean=1\n\nx", 0);
+        fake_zk_hook(zk, &joins);
+        int error = reset(&op, false);
+        bool joined = fake_zk_hooks_left(zk) == 0;
+        fake_zk_hooks_clear(zk);
+        assert_true(error == 0 ||
+                    (joined && (error == CONCLAVE_EBUSY || error == CONCLAVE_ECONFLICT)));
+        refused += error != 0;
+        assert_int_equal(fake_zk_child_count(zk, DIR "/line"), joined ? 1 : 0);
+        assert_int_equal(fake_zk_exists(zk, CRUMB_NODE), joined);
+        assert_int_equal(fake_zk_ephemerals(zk), 0);
+        standby_finish(&op);
+    }
+    assert_true(refused >= 3);
+}
+
+/* The answer comes after the end of the call, as the node does: it must not bar the service. */
+static void E189_a_lock_that_a_reset_makes_too_late_is_deleted(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby op;
+    struct standby a;
+    standby_open_for(&op, zk, 0, "op", LONG_MS);
+    assert_int_equal(reset(&op, false), 0);
+    fake_zk_hold(zk, 0, WIRE_CREATE2);
+    assert_int_equal(conclave_elector_reset(op.base.recipes, DIR, NULL, 200), CONCLAVE_ETIMEDOUT);
+    fake_zk_release(zk, 0);
+    assert_true(exists(&op)); /* what was sent before has been carried out */
+    EVENTUALLY(!fake_zk_exists(zk, LOCK_NODE));
+    standby_join(&a, zk, 1, "a");
+    EVENTUALLY(ACTIVE(&a));
+    standby_finish(&a);
+    standby_finish(&op);
+}
+
+/* The session of the reset ends, and a member takes over at once. */
+static void a_member_takes_over(struct fake_zk *zk, void *ctx)
+{
+    if (fake_zk_exists_locked(zk, LOCK_NODE)) {
+        fake_zk_expire_locked(zk, *(int64_t *)ctx);
+        fake_zk_create_locked(zk, LOCK_NODE, "member", 0);
+        fake_zk_create_locked(zk, CRUMB_NODE, "member", 0);
+    }
+}
+
+static void E189_a_reset_deletes_nothing_after_the_end_of_its_session(void **state)
+{
+    struct fake_zk *zk = *state;
+    int met = 0;
+    for (int nth = 2; nth <= 14; nth++) {
+        int64_t session_id;
+        struct fake_hook end = {.endpoint = 0,
+                                .op = FAKE_ANY_OP,
+                                .nth = nth,
+                                .action = FAKE_CALL,
+                                .fn = a_member_takes_over,
+                                .ctx = &session_id};
+        struct standby op;
+        fake_zk_reset(zk);
+        standby_open(&op, zk, 0, "op");
+        assert_int_equal(reset(&op, false), 0);
+        fake_zk_create(zk, DIR "/members", "", 0);
+        session_id = candidate_session(&op.base);
+        fake_zk_hook(zk, &end);
+        int error = reset(&op, false);
+        fake_zk_hooks_clear(zk);
+        assert_true(error == 0 || error == CONCLAVE_SESSION_EXPIRED);
+        met += error != 0;
+        assert_int_equal(fake_zk_exists(zk, LOCK_NODE), error != 0);
+        assert_int_equal(fake_zk_exists(zk, CRUMB_NODE), error != 0);
+        standby_finish(&op);
+    }
+    assert_true(met >= 5);
+}
+
+/* The answer to the last transaction is lost, and a member takes over before it is asked again. */
+static void a_member_is_faster(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_create_locked(zk, LOCK_NODE, "member", 0);
+    fake_zk_create_locked(zk, CRUMB_NODE, "member", 0);
+}
+
+static void E189_a_reset_does_not_delete_the_lock_of_a_member_that_is_faster(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct fake_hook faster = {
+        .endpoint = 0, .op = WIRE_MULTI, .nth = 2, .action = FAKE_CALL, .fn = a_member_is_faster};
+    struct standby op;
+    standby_open_for(&op, zk, 0, "op", LONG_MS);
+    assert_int_equal(reset(&op, false), 0);
+    hook(zk, 0, WIRE_MULTI, NULL, 2, FAKE_DROP_REPLY);
+    fake_zk_hook(zk, &faster); /* the third */
+    assert_int_equal(reset(&op, false), 0);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    assert_true(fake_zk_exists(zk, LOCK_NODE));
+    assert_true(fake_zk_exists(zk, CRUMB_NODE));
     standby_finish(&op);
 }
 
@@ -222,6 +387,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         E_TEST(E180_a_reset_deletes_all_and_makes_the_directory),
         E_TEST(E181_a_reset_without_force_is_refused_while_one_is_or_may_be_active),
+        E_TEST(E181_a_reset_believes_an_override),
+        E_TEST(E181_a_reset_without_force_is_refused_during_a_hand_over),
+        E_TEST(E181_a_member_that_joins_a_line_during_a_reset_stays_active),
+        E_TEST(E189_a_lock_that_a_reset_makes_too_late_is_deleted),
+        E_TEST(E189_a_reset_deletes_nothing_after_the_end_of_its_session),
+        E_TEST(E189_a_reset_does_not_delete_the_lock_of_a_member_that_is_faster),
         E_TEST(a_forced_reset_ends_the_active_ones_time),
         E_TEST(members_on_standby_survive_a_reset),
         E_TEST(E182_the_acl_is_set_on_existing_parents_only_when_asked_for),
