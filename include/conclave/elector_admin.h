@@ -93,8 +93,9 @@ struct conclave_hand_over {
  * of this call. If the process dies or has no link, it stays until its session ends: until then no
  * member but id becomes active.
  * Limits: a member whose activate or deactivate does not return is not replaced: the outcome is
- * LATE, and it is still the active one. With CONCLAVE_FOREVER a member that is never ready is waited
- * for. Members of Hadoop do not know such requests and may become active in between. */
+ * LATE, and it is still the active one. A previous member that is not listed and slow to stop may not
+ * become active again. With CONCLAVE_FOREVER a member that is never ready is waited for. Members of
+ * Hadoop do not know such requests and may become active in between. */
 CONCLAVE_API int conclave_elector_hand_over(struct conclave_recipes *recipes, const char *dir,
                                             const char *id, int64_t timeout_ms,
                                             struct conclave_hand_over *ret) CONCLAVE_MUST_USE;
