@@ -1,4 +1,4 @@
-/* Hand-over to a named member: E186 to E189, and a fault at every request of those that take part. */
+/* Hand-over to a named member: E186 to E196, and a fault at every request of those that take part. */
 #include "support/standby.h"
 
 #include <conclave/elector_admin.h>
@@ -275,7 +275,7 @@ static void E188_the_one_before_may_have_an_id_of_any_length(void **state)
 }
 
 /* The answer comes after the end of the call, as the node does: nobody waits for the named member. */
-static void E189_a_request_that_is_made_too_late_is_deleted(void **state)
+static void E196_a_request_that_is_made_too_late_is_deleted(void **state)
 {
     bool there;
     struct service s;
@@ -293,7 +293,7 @@ static void E189_a_request_that_is_made_too_late_is_deleted(void **state)
     service_end(&s);
 }
 
-static void E189_a_request_that_is_not_taken_back_in_time_is_deleted(void **state)
+static void E196_a_request_that_is_not_taken_back_in_time_is_deleted(void **state)
 {
     struct service s;
     service_begin(&s, *state, false);
@@ -315,7 +315,7 @@ static void another_operator_is_next(struct fake_zk *zk, void *ctx)
     fake_zk_create_locked(zk, REQUEST_NODE, ANOTHERS, 0);
 }
 
-static void E189_an_operator_whose_session_has_ended_spares_the_request_of_another(void **state)
+static void E196_an_operator_whose_session_has_ended_spares_the_request_of_another(void **state)
 {
     char text[512];
     struct service s;
@@ -389,9 +389,9 @@ int main(void)
         E_TEST(E188_one_that_is_never_ready_gives_way_to_the_one_before),
         E_TEST(E188_one_that_is_slow_to_stop_is_active_again),
         E_TEST(E188_the_one_before_may_have_an_id_of_any_length),
-        E_TEST(E189_a_request_that_is_made_too_late_is_deleted),
-        E_TEST(E189_a_request_that_is_not_taken_back_in_time_is_deleted),
-        E_TEST(E189_an_operator_whose_session_has_ended_spares_the_request_of_another),
+        E_TEST(E196_a_request_that_is_made_too_late_is_deleted),
+        E_TEST(E196_a_request_that_is_not_taken_back_in_time_is_deleted),
+        E_TEST(E196_an_operator_whose_session_has_ended_spares_the_request_of_another),
         E_TEST(E188_when_the_operator_dies_anybody_may_be_active),
         E_TEST(E188_a_fault_at_every_request_of_a_hand_over),
     };

@@ -1,4 +1,4 @@
-/* The directory of an active/standby service: E180 to E182 and E189, and each request of a reset met by a fault. */
+/* The directory of an active/standby service: E180 to E182 and E196, and each request of a reset met by a fault. */
 #include "support/standby.h"
 
 #include <conclave/elector_admin.h>
@@ -185,7 +185,7 @@ static void E181_a_member_that_joins_a_line_during_a_reset_stays_active(void **s
 }
 
 /* The answer comes after the end of the call, as the node does: it must not bar the service. */
-static void E189_a_lock_that_a_reset_makes_too_late_is_deleted(void **state)
+static void E196_a_lock_that_a_reset_makes_too_late_is_deleted(void **state)
 {
     struct fake_zk *zk = *state;
     struct standby op;
@@ -213,7 +213,7 @@ static void a_member_takes_over(struct fake_zk *zk, void *ctx)
     }
 }
 
-static void E189_a_reset_deletes_nothing_after_the_end_of_its_session(void **state)
+static void E196_a_reset_deletes_nothing_after_the_end_of_its_session(void **state)
 {
     struct fake_zk *zk = *state;
     int met = 0;
@@ -250,7 +250,7 @@ static void a_member_is_faster(struct fake_zk *zk, void *ctx)
     fake_zk_create_locked(zk, CRUMB_NODE, "member", 0);
 }
 
-static void E189_a_reset_does_not_delete_the_lock_of_a_member_that_is_faster(void **state)
+static void E196_a_reset_does_not_delete_the_lock_of_a_member_that_is_faster(void **state)
 {
     struct fake_zk *zk = *state;
     struct fake_hook faster = {
@@ -390,9 +390,9 @@ int main(void)
         E_TEST(E181_a_reset_believes_an_override),
         E_TEST(E181_a_reset_without_force_is_refused_during_a_hand_over),
         E_TEST(E181_a_member_that_joins_a_line_during_a_reset_stays_active),
-        E_TEST(E189_a_lock_that_a_reset_makes_too_late_is_deleted),
-        E_TEST(E189_a_reset_deletes_nothing_after_the_end_of_its_session),
-        E_TEST(E189_a_reset_does_not_delete_the_lock_of_a_member_that_is_faster),
+        E_TEST(E196_a_lock_that_a_reset_makes_too_late_is_deleted),
+        E_TEST(E196_a_reset_deletes_nothing_after_the_end_of_its_session),
+        E_TEST(E196_a_reset_does_not_delete_the_lock_of_a_member_that_is_faster),
         E_TEST(a_forced_reset_ends_the_active_ones_time),
         E_TEST(members_on_standby_survive_a_reset),
         E_TEST(E182_the_acl_is_set_on_existing_parents_only_when_asked_for),
