@@ -16,11 +16,20 @@ let view = null;
 
 /* Views */
 
+/** A part of an address that somebody typed may be malformed: it stays as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function route() {
-  const hash = decodeURI(location.hash) === "" ? "#/" : location.hash;
+  const hash = location.hash || "#/";
   const [, name, rest] = hash.match(/^#\/(\w*)(.*)$/) || ["", "", ""];
-  const wanted = name in VIEWS ? name : "overview";
-  const path = rest.split("/").map(decodeURIComponent).join("/");
+  const wanted = Object.hasOwn(VIEWS, name) ? name : "overview";
+  const path = rest.split("/").map(decoded).join("/");
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === wanted) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

@@ -4,6 +4,9 @@ import { ask, bytes, count, duration, h, many, moment, nodeHash, refresh } from 
 const PAGE = 200;
 const FORMS = ["Text", "JSON", "Hex"];
 const HEX_MAX = 16384;
+const JSON_MAX = 1 << 20;
+const JSON_DEPTH = 32;
+const RETRY_MS = 1000;
 const PERMS = { r: "read", w: "write", c: "create", d: "delete", a: "admin" };
 
 const part = {};
@@ -36,7 +39,7 @@ export function update(state) {
   const zxid = state.overview?.server?.zxid;
   const old = shown.zxid;
   shown.zxid = zxid ?? old;
-  if (old && zxid && old !== zxid && shown.node && shown.node.stat.children <= 2000) load();
+  if (old && zxid && old !== zxid && shown.node && (shown.node.stat?.children ?? 0) <= 2000) load();
 }
 
 let loading = 0;
@@ -53,6 +56,7 @@ async function load() {
     if (turn !== loading) return;
     part.problem.textContent = error.status === 404 ? `There is no node ${shown.path}.` : error.status ? error.message : "This server does not answer.";
     part.problem.hidden = false;
+    if (error.status === 503) setTimeout(() => turn === loading && part.problem.isConnected && load(), RETRY_MS);
     if (error.status === 404) {
       shown.node = null;
       part.children.replaceChildren();
@@ -92,7 +96,7 @@ function below(name) {
 function row([name, children, size, kind]) {
   return h("li", {}, h("a", { href: nodeHash(below(name)), "data-key": `name ${name}` },
     h("span", { class: "name" }, name),
-    h("span", { class: "facts" }, kind === "persistent" ? null : h("span", { class: "pill" }, kind),
+    h("span", { class: "facts" }, kind === null || kind === "persistent" ? null : h("span", { class: "pill" }, kind),
       children ? h("span", {}, many(children, "child", "children")) : null,
       size ? h("span", {}, bytes(size)) : null)));
 }
@@ -121,6 +125,7 @@ function children({ list, pages }) {
   return [h("h2", {}, "Children ", h("small", {}, range, count(list.count))),
     list.count > PAGE && list.order === "name" ? jump(pages[0].from ?? "") : null,
     list.order === "name" ? null : h("p", { class: "hint" }, "So many that they are in the order of their creation."),
+    list.left_out ? h("p", { class: "hint" }, `${many(list.left_out, "child", "children")} left out: names of more than 4 KiB.`) : null,
     list.names.length ? h("ul", { class: "names" }, list.names.map(row)) : h("p", { class: "hint" }, "No name from there on."),
     pages.length > 1 || list.more || !first ? h("div", { class: "pages" },
       turner("first", "First", pages.length > 1 || !first, () => [{}]),
@@ -163,18 +168,43 @@ function hex(data) {
   return lines.join("\n") + (data.length > HEX_MAX ? `\n… ${count(data.length - HEX_MAX)} more bytes` : "");
 }
 
-function pretty(node) {
+/** JSON with line breaks, its tokens as they were: numbers keep all digits. null: it is none, nests too deep or gets too long. */
+function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(node.data), null, 2);
+    JSON.parse(text);
   } catch {
     return null;
   }
+  const tokens = text.match(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s[\]{},:"]+/g) || [];
+  const lines = (depth) => `\n${"  ".repeat(depth)}`;
+  const out = [];
+  let depth = 0;
+  let length = 0;
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i];
+    let piece = token;
+    if (token === "[" || token === "{") {
+      if (++depth > JSON_DEPTH) return null;
+      if (tokens[i + 1] !== "]" && tokens[i + 1] !== "}") piece += lines(depth);
+    } else if (token === "]" || token === "}") {
+      depth--;
+      if (tokens[i - 1] !== "[" && tokens[i - 1] !== "{") piece = lines(depth) + token;
+    } else if (token === ",") {
+      piece += lines(depth);
+    } else if (token === ":") {
+      piece += " ";
+    }
+    length += piece.length;
+    if (length > JSON_MAX) return null;
+    out.push(piece);
+  }
+  return out.join("");
 }
 
 function data(node, chosen) {
   if (node.data === null) return h("p", { class: "hint" }, "No data (null).");
   if (node.bytes === 0) return h("p", { class: "hint" }, "Empty.");
-  const json = node.data !== undefined && /^\s*[[{"]/.test(node.data) ? pretty(node) : null;
+  const json = node.data !== undefined && /^\s*[[{"]/.test(node.data) ? pretty(node.data) : null;
   const possible = { Text: node.data !== undefined, JSON: json !== null, Hex: true };
   const form = possible[chosen] ? chosen : json !== null ? "JSON" : possible.Text ? "Text" : "Hex";
   const text = form === "JSON" ? json : form === "Text" ? node.data : hex(raw(node));
@@ -222,7 +252,6 @@ function details({ node, form }) {
   const name = node.path === "/" ? "/" : node.path.slice(node.path.lastIndexOf("/") + 1);
   const secret = h("p", { class: "hint" }, "Not readable: its ACL gives READ only to clients that authenticate. The console shows what everyone may read.");
   return [h("h2", {}, name), node.readable ? [h("h3", {}, "Data ", h("small", {}, bytes(node.bytes))), data(node, form)] : secret,
-    h("h3", {}, "Stat"), stat(node),
-    node.readable ? [h("h3", {}, "Who may do what"), acl(node)] : null,
+    node.readable ? [h("h3", {}, "Stat"), stat(node), h("h3", {}, "Who may do what"), acl(node)] : null,
     node.quota ? [h("h3", {}, "Quota"), quota(node.quota)] : null];
 }

@@ -9,7 +9,7 @@ enum {
     FSYNC_SLOW_US = 100000,
     STALL_LONG_MS = 500,
     BEHIND_MANY = 10000, /* entries */
-    NEAR_LIMIT = 90,     /* percent */
+    NEAR_PART = 10,      /* near a limit: less than this part of it is left */
 };
 
 /* Each rule writes a text, empty if all is well. */
@@ -125,8 +125,8 @@ static void rule_behind(const struct alarm_facts *f, struct alarm *a)
 
 static void rule_connections(const struct alarm_facts *f, struct alarm *a)
 {
-    if (f->connections_max > 0 && f->connections >= f->connections_max / 100 * NEAR_LIMIT &&
-        f->connections > 0) {
+    if (f->connections_max > 0 &&
+        f->connections >= f->connections_max - f->connections_max / NEAR_PART) {
         (void)snprintf(a->text, sizeof a->text, "%zu of %zu client connections are in use.",
                        f->connections, f->connections_max);
     }
@@ -134,7 +134,7 @@ static void rule_connections(const struct alarm_facts *f, struct alarm *a)
 
 static void rule_files(const struct alarm_facts *f, struct alarm *a)
 {
-    if (f->files > 0 && f->files_max > 0 && f->files >= f->files_max / 100 * NEAR_LIMIT) {
+    if (f->files > 0 && f->files_max > 0 && f->files >= f->files_max - f->files_max / NEAR_PART) {
         (void)snprintf(a->text, sizeof a->text,
                        "%" PRId64 " of %" PRId64 " file descriptors are open.", f->files,
                        f->files_max);

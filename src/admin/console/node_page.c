@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { REPLACE_WORK = 2 };
+
 #define QUOTA_BRANCH "/zookeeper/quota"
 
 /* The stat, kind and data */
@@ -52,10 +54,12 @@ static void write_stat(const struct znode *node, struct json *j)
 }
 
 /* Cuts a long text at the beginning of a character, so that its beginning is still a text. */
-static struct slice data_cut(struct slice data)
+static struct slice text_cut(struct slice text, size_t max)
 {
-    struct slice cut = slice_make(data.data, NODE_DATA_MAX);
-    assert(data.len > NODE_DATA_MAX);
+    if (text.len <= max) {
+        return text;
+    }
+    struct slice cut = slice_make(text.data, max);
     for (size_t back = 0; back < 4 && back < cut.len; back++) {
         struct slice shorter = slice_make(cut.data, cut.len - back);
         if (utf8_valid(shorter)) {
@@ -75,7 +79,7 @@ static void write_data(const struct znode *node, struct json *j)
         json_member_null(j, "data");
         return;
     }
-    data = cut ? data_cut(data) : data;
+    data = text_cut(data, NODE_DATA_MAX);
     json_data(j, data.data, data.len);
 }
 
@@ -120,8 +124,8 @@ static int write_acl(const struct state *s, const struct znode *node, struct jso
     json_array_begin(j);
     for (int i = 0; i < NODE_ACL_MAX && wire_next_acl(&shown, &entry); i++) {
         json_object_begin(j);
-        json_member_text(j, "scheme", entry.id.scheme);
-        json_member_text(j, "id", entry.id.id);
+        json_member_text(j, "scheme", text_cut(entry.id.scheme, NODE_TEXT_MAX));
+        json_member_text(j, "id", text_cut(entry.id.id, NODE_TEXT_MAX));
         write_perms(entry.perms, j);
         json_object_end(j);
     }
@@ -158,6 +162,11 @@ static size_t path_step(struct slice path, size_t at)
     return end != NULL ? (size_t)(end - path.data) : path.len;
 }
 
+static struct slice quota_text(const struct znode *node)
+{
+    return node != NULL ? text_cut(znode_data(node), NODE_TEXT_MAX) : slice_str("");
+}
+
 /* The deepest quota above the path counts. Ends where the branch of quotas ends, so a long path costs no more. */
 static int write_quota(const struct state *s, const struct node_request *request, struct json *j)
 {
@@ -183,8 +192,8 @@ static int write_quota(const struct state *s, const struct node_request *request
         const struct znode *counts = quota_node(s, request, found, "/zookeeper_stats", &scratch);
         json_object_begin(j);
         json_member_text(j, "path", found);
-        json_member_text(j, "limits", limits != NULL ? znode_data(limits) : slice_str(""));
-        json_member_text(j, "counts", counts != NULL ? znode_data(counts) : slice_str(""));
+        json_member_text(j, "limits", quota_text(limits));
+        json_member_text(j, "counts", quota_text(counts));
         json_object_end(j);
     }
     bool ok = buf_ok(&scratch);
@@ -199,6 +208,8 @@ struct name_heap {
     const struct znode *nodes[NODE_PAGE_MAX + 1];
     size_t count;
     size_t most;
+    size_t left_out; /* children whose names are too long */
+    size_t work;     /* children looked at; one that replaces another counts REPLACE_WORK more */
 };
 
 static bool name_before(const struct znode *a, const struct znode *b)
@@ -236,6 +247,7 @@ static void heap_offer(struct name_heap *h, const struct znode *node)
         if (name_before(node, h->nodes[0])) {
             h->nodes[0] = node;
             heap_sink(h, 0);
+            h->work += REPLACE_WORK;
         }
         return;
     }
@@ -260,9 +272,12 @@ static void children_by_name(const struct znode *parent, const struct node_reque
 {
     for (const struct znode *c = znode_first_child(parent); c != NULL; c = c->next) {
         struct slice name = znode_name(c);
-        if (slice_is_null(request->after)
-                ? slice_is_null(request->from) || slice_compare(request->from, name) <= 0
-                : slice_compare(request->after, name) < 0) {
+        h->work++;
+        if (name.len > NODE_TEXT_MAX) {
+            h->left_out++;
+        } else if (slice_is_null(request->after)
+                       ? slice_is_null(request->from) || slice_compare(request->from, name) <= 0
+                       : slice_compare(request->after, name) < 0) {
             heap_offer(h, c);
         }
     }
@@ -284,23 +299,34 @@ static void children_by_creation(const struct state *s, const struct znode *pare
     }
     for (c = c != NULL ? c->next : znode_first_child(parent); c != NULL && h->count < h->most;
          c = c->next) {
-        h->nodes[h->count++] = c;
+        h->work++;
+        if (znode_name(c).len > NODE_TEXT_MAX) {
+            h->left_out++;
+        } else {
+            h->nodes[h->count++] = c;
+        }
     }
     buf_finish(&path);
 }
 
-static void write_child(const struct znode *node, struct json *j)
+static void write_child(const struct znode *node, bool readable, struct json *j)
 {
     json_array_begin(j);
     json_text(j, znode_name(node));
-    json_uint(j, znode_children(node));
-    json_uint(j, znode_data(node).len);
-    json_string(j, node_kind(node));
+    if (readable) {
+        json_uint(j, znode_children(node));
+        json_uint(j, znode_data(node).len);
+        json_string(j, node_kind(node));
+    } else {
+        json_null(j);
+        json_null(j);
+        json_null(j);
+    }
     json_array_end(j);
 }
 
 static void write_children(const struct state *s, const struct znode *parent,
-                           const struct node_request *request, struct json *j)
+                           const struct node_request *request, size_t *work, struct json *j)
 {
     bool sorted = znode_children(parent) <= NODE_SORT_MAX;
     struct name_heap h = {.most = request->count + 1};
@@ -317,15 +343,21 @@ static void write_children(const struct state *s, const struct znode *parent,
     json_member_string(j, "order", sorted ? "name" : "creation");
     json_key(j, "names");
     json_array_begin(j);
-    for (size_t i = 0; i < h.count && i < request->count; i++) {
-        write_child(h.nodes[i], j);
+    size_t shown = 0; /* the first one always, so that the pages go on */
+    while (shown < h.count && shown < request->count &&
+           (shown == 0 || j->out.len < request->answer_bytes)) {
+        const struct znode *child = h.nodes[shown++];
+        write_child(child, node_readable(s, request, child), j);
     }
     json_array_end(j);
-    json_member_bool(j, "more", h.count > request->count);
+    json_member_bool(j, "more", shown < h.count);
+    json_member_uint(j, "left_out", h.left_out);
+    *work += h.work;
     json_object_end(j);
 }
 
-int node_page_write(const struct state *s, const struct node_request *request, struct buf *out)
+int node_page_write(const struct state *s, const struct node_request *request, size_t *work,
+                    struct buf *out)
 {
     struct json j;
     int rc = 0;
@@ -339,16 +371,16 @@ int node_page_write(const struct state *s, const struct node_request *request, s
     json_init(&j);
     json_object_begin(&j);
     json_member_text(&j, "path", request->path);
-    write_stat(node, &j);
     bool readable = node_readable(s, request, node);
-    json_member_bool(&j, "readable", readable);
     if (readable) {
+        write_stat(node, &j);
+        json_member_bool(&j, "readable", true);
         rc = write_acl(s, node, &j);
         write_data(node, &j);
-        write_children(s, node, request, &j);
-    }
-    if (rc == 0) {
-        rc = write_quota(s, request, &j);
+        write_children(s, node, request, work, &j);
+        rc = rc == 0 ? write_quota(s, request, &j) : rc;
+    } else {
+        json_member_bool(&j, "readable", false);
     }
     json_object_end(&j);
     if (rc == 0 && !buf_ok(&j.out)) {

@@ -1,18 +1,20 @@
 /*
  * One node of the tree for the web console, as a JSON object on one line: stat, ACL, data, quota and a page of its
- * children. What a client without any id may not read is left out, and the answer says so; like the request exists,
- * it shows the stat of every node whose path is known.
+ * children. Of a node that a client without any id may not read it tells only that: {"path": .., "readable": false}.
  *
- *   {"path": .., "stat": {..}, "readable": bool, "acl": [{"scheme","id","perms"}] or null,
+ *   {"path": .., "stat": {..}, "readable": bool, "acl": [{"scheme","id","perms"}],
  *    "data" or "data_base64": .., "bytes": N, "cut": bool,
  *    "quota": {"path", "limits", "counts"} or null,
- *    "children": {"count": N, "order": "name" or "creation", "names": [[name, children, bytes, kind]], "more": bool}}
+ *    "children": {"count": N, "order": "name" or "creation", "names": [[name, children, bytes, kind]], "more": bool,
+ *                 "left_out": N}}
  *
- * kind: "persistent", "ephemeral", "container" or "ttl". "data" is null for null data; a list or data that may not be
- * read are absent.
+ * kind: "persistent", "ephemeral", "container" or "ttl". "data" is null for null data. The children, bytes and kind of a child
+ * that may not be read are null.
  *
  * Limits: NODE_PAGE_MAX children, in the order of their names; of more than NODE_SORT_MAX children in the order of their
- * creation, because finding the first by name looks at all. NODE_DATA_MAX bytes of data, NODE_ACL_MAX entries.
+ * creation, because finding the first by name looks at all. NODE_DATA_MAX bytes of data, NODE_ACL_MAX entries of an
+ * ACL; NODE_TEXT_MAX bytes of each of their ids and of the texts of a quota. A page ends behind the child that fills the
+ * answer. Children with names above NODE_TEXT_MAX are left out, and counted: no cursor could carry them.
  */
 #ifndef ADMIN_CONSOLE_NODE_PAGE_H
 #define ADMIN_CONSOLE_NODE_PAGE_H
@@ -24,6 +26,7 @@ enum {
     NODE_SORT_MAX = 250000,
     NODE_DATA_MAX = 65536,
     NODE_ACL_MAX = 100,
+    NODE_TEXT_MAX = 4096,
 };
 
 struct state;
@@ -33,12 +36,13 @@ struct node_request {
     struct slice after; /* the page begins behind this name; null: with the first */
     struct slice
         from; /* without `after`: it begins with the first name that is not before this text; null: any */
-    size_t count;      /* children of the page, up to NODE_PAGE_MAX */
-    bool all_readable; /* with skipACL: everything may be read */
+    size_t count;        /* children of the page, up to NODE_PAGE_MAX */
+    size_t answer_bytes; /* the page ends when it has so many */
+    bool all_readable;   /* with skipACL: everything may be read */
 };
 
-/* Appends the object. 0; CONCLAVE_NO_NODE, CONCLAVE_BAD_ARGUMENTS (the path), CONCLAVE_ENOMEM: nothing is appended. */
-int node_page_write(const struct state *s, const struct node_request *request,
+/* Appends the object; adds to *work what it cost, in children that were looked at. 0; CONCLAVE_NO_NODE, CONCLAVE_BAD_ARGUMENTS (the path), CONCLAVE_ENOMEM: nothing is appended. */
+int node_page_write(const struct state *s, const struct node_request *request, size_t *work,
                     struct buf *out) CONCLAVE_MUST_USE;
 
 #endif

@@ -74,6 +74,29 @@ static size_t argument_count(const struct http_request *request, const char *nam
     return (uint64_t)value < max ? (size_t)value : max;
 }
 
+/* Whether another page of a node may be made now. A page that took more than was left is paid by those after it. */
+static bool node_may_look(struct console_site *c, const struct clock_source *clock)
+{
+    int64_t now_ms = clock_monotonic_ms(clock);
+    int64_t passed_ms = now_ms - c->look_ms;
+    c->look_ms = now_ms;
+    if (passed_ms >= 60000) {
+        c->look_left = CONSOLE_LOOK_MAX;
+    } else if (passed_ms > 0) {
+        int64_t left = c->look_left + passed_ms * (CONSOLE_LOOK_MAX / 1000);
+        c->look_left = left < CONSOLE_LOOK_MAX ? left : CONSOLE_LOOK_MAX;
+    }
+    return c->look_left > 0;
+}
+
+static void refuse_busy(struct http_response *response)
+{
+    console_refuse(response, 503, "many pages with long lists of children were asked for: wait");
+    response->headers[0].name = "Retry-After";
+    (void)snprintf(response->headers[0].value, sizeof response->headers[0].value, "1");
+    response->header_count = 1;
+}
+
 static void answer_node(struct console_site *c, const struct http_request *request,
                         struct http_response *response)
 {
@@ -84,6 +107,7 @@ static void answer_node(struct console_site *c, const struct http_request *reque
         .after = slice_str(http_argument(request, "after")),
         .from = slice_str(http_argument(request, "from")),
         .count = argument_count(request, "count", NODE_PAGE_MAX),
+        .answer_bytes = (size_t)c->view->options->answer_bytes,
         .all_readable = s->skip_acl,
     };
     if (s->auth_schemes != NULL) {
@@ -92,9 +116,15 @@ static void answer_node(struct console_site *c, const struct http_request *reque
                        "(enforce.auth.enabled).");
         return;
     }
+    if (!node_may_look(c, s->clock)) {
+        refuse_busy(response);
+        return;
+    }
+    size_t work = 0;
     int rc = path == NULL || wanted.count == 0
                  ? CONCLAVE_BAD_ARGUMENTS
-                 : node_page_write(s->state, &wanted, &response->body);
+                 : node_page_write(s->state, &wanted, &work, &response->body);
+    c->look_left -= (int64_t)work;
     if (rc == CONCLAVE_NO_NODE) {
         console_refuse(response, 404, "there is no such node");
     } else if (rc == CONCLAVE_BAD_ARGUMENTS) {
@@ -177,6 +207,8 @@ bool console_answer(struct console_site *c, const struct http_request *request,
 bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v)
 {
     c->view = v;
+    c->look_left = CONSOLE_LOOK_MAX;
+    c->look_ms = 0;
     console_init(&c->console, v);
     c->events = event_streams_create(loop, &c->console, v->options->http && v->options->console);
     return c->events != NULL;

@@ -20,7 +20,12 @@ struct console_site {
     struct view *view; /* borrowed */
     struct console console;
     struct event_streams *events;
+    int64_t look_left; /* children that pages may still look at; below 0: the last one took more */
+    int64_t look_ms;   /* when that was so, monotonic */
 };
+
+/* Pages of nodes share this many children per second; beyond it they are answered with 503. */
+enum { CONSOLE_LOOK_MAX = 500000 };
 
 /* False: out of memory; c has nothing to close. Borrows v. */
 bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v);

@@ -40,21 +40,30 @@ static uint64_t events_now_ms(const struct event_streams *e)
 
 /* Events */
 
-/* Makes a new event if the overview has changed. True: it did. */
-static bool events_make(struct event_streams *e)
+/* Makes a new event if the overview has changed. */
+static void events_make(struct event_streams *e)
 {
     buf_reset(&e->next);
     buf_append_str(&e->next, "data: ");
     console_write_overview(e->console, &e->next);
     buf_append_str(&e->next, "\n\n");
     if (!buf_ok(&e->next) || slice_equal(buf_slice(&e->next), buf_slice(&e->event))) {
-        return false;
+        return;
     }
     struct buf old = e->event;
     e->event = e->next;
     e->next = old;
     e->number++;
-    return true;
+}
+
+/* Whoever comes between two events gets the newest: many that come do not make many. */
+static void events_make_if_due(struct event_streams *e, bool urgent)
+{
+    uint64_t now_ms = events_now_ms(e);
+    if (urgent || e->number == 0 || now_ms - e->made_ms >= EVENT_PAUSE_MS) {
+        events_make(e);
+        e->made_ms = now_ms;
+    }
 }
 
 /* Puts into a stream what it must send next, if anything. */
@@ -104,9 +113,8 @@ static void events_on_timer(uv_timer_t *timer)
 {
     struct event_streams *e = timer->data;
     bool urgent = console_look(e->console);
-    if (e->count > 0 && (urgent || events_now_ms(e) - e->made_ms >= EVENT_PAUSE_MS)) {
-        (void)events_make(e);
-        e->made_ms = events_now_ms(e);
+    if (e->count > 0) {
+        events_make_if_due(e, urgent);
     }
     events_wake_all(e);
     uint64_t pause_ms = e->count > 0 ? EVENT_LOOK_MS : EVENT_REST_MS;
@@ -173,9 +181,7 @@ void event_streams_add(struct event_streams *e, const struct http_request *reque
     buf_init(&s->out, EVENT_MAX);
     list_push_back(&e->streams, &s->link);
     e->count++;
-    (void)console_look(e->console);
-    (void)events_make(e);
-    e->made_ms = events_now_ms(e);
+    events_make_if_due(e, console_look(e->console));
     if (e->count == 1 && uv_timer_start(&e->timer, events_on_timer, EVENT_LOOK_MS, 0) != 0) {
         abort(); /* as above */
     }

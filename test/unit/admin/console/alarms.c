@@ -104,6 +104,15 @@ static void test_one_server(void **state)
                       "900 of 1000 client connections are in use.\n"
                       "1000 of 1024 file descriptors are open.\n");
     f = facts();
+    f.connections_max = 50; /* small limits */
+    f.files_max = 60;
+    f.files = 53;
+    assert_alarms(&f, "");
+    f.connections = 45;
+    f.files = 54;
+    assert_alarms(&f, "45 of 50 client connections are in use.\n"
+                      "54 of 60 file descriptors are open.\n");
+    f = facts();
     f.data_level = 1;
     assert_alarms(&f, "The data are near maxDataBytes.\n");
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 static struct buf page;
+static size_t work;
 
 static int setup(void **state)
 {
@@ -24,8 +25,11 @@ static int teardown(void **state)
 
 static const char *ask(const struct world *w, const struct node_request *request)
 {
+    struct node_request r = *request;
+    r.answer_bytes = r.answer_bytes == 0 ? 1 << 20 : r.answer_bytes;
     buf_reset(&page);
-    assert_int_equal(node_page_write(w->s, request, &page), 0);
+    work = 0;
+    assert_int_equal(node_page_write(w->s, &r, &work, &page), 0);
     return buf_cstr(&page);
 }
 
@@ -70,7 +74,7 @@ static void test_node(void **state)
                      "\"rwcda\"}]");
     assert_has(text, "\"bytes\":11,\"cut\":false,\"data\":\"hello \\\"you\\\"\"");
     assert_has(text, "\"children\":{\"count\":1,\"order\":\"name\",\"names\":[[\"e\",0,2,"
-                     "\"ephemeral\"]],\"more\":false},\"quota\":null}");
+                     "\"ephemeral\"]],\"more\":false,\"left_out\":0},\"quota\":null}");
     assert_has(ask_path(w, "/a/e"), "\"session\":\"0x1\"");
 }
 
@@ -78,11 +82,11 @@ static void test_refusals(void **state)
 {
     struct world *w = *state;
     struct node_request r = {.path = slice_str("/none"), .count = 1};
-    assert_int_equal(node_page_write(w->s, &r, &page), CONCLAVE_NO_NODE);
+    assert_int_equal(node_page_write(w->s, &r, &work, &page), CONCLAVE_NO_NODE);
     r.path = slice_str("a");
-    assert_int_equal(node_page_write(w->s, &r, &page), CONCLAVE_BAD_ARGUMENTS);
+    assert_int_equal(node_page_write(w->s, &r, &work, &page), CONCLAVE_BAD_ARGUMENTS);
     r.path = slice_str("");
-    assert_int_equal(node_page_write(w->s, &r, &page), CONCLAVE_BAD_ARGUMENTS);
+    assert_int_equal(node_page_write(w->s, &r, &work, &page), CONCLAVE_BAD_ARGUMENTS);
     assert_int_equal(page.len, 0);
 }
 
@@ -164,6 +168,50 @@ static void test_many_children(void **state)
     assert_int_equal(seen, MANY);
 }
 
+/* A full answer ends the page; one child always fits, so the pages go on. Names that no cursor can carry are left out. */
+static void test_answer_limit(void **state)
+{
+    struct world *w = *state;
+    static char path[NODE_TEXT_MAX + 5];
+    struct node_request r = {.path = slice_str("/p"), .count = 4, .answer_bytes = 1};
+    world_create(w, "/p", "", 0);
+    memset(path, 'n', sizeof path - 1);
+    memcpy(path, "/p/", 3);
+    assert_int_equal(world_create(w, path, "", 0), 0);
+    world_create(w, "/p/a", "", 0);
+    world_create(w, "/p/b", "", 0);
+    path[sizeof path - 2] = '\0'; /* as long as may be */
+    assert_int_equal(world_create(w, path, "", 0), 0);
+    assert_string_equal(names(w, &r), "a");
+    assert_has(buf_cstr(&page), "\"more\":true,\"left_out\":1");
+    r.after = slice_str("a");
+    assert_string_equal(names(w, &r), "b");
+    r.after = slice_str("b");
+    assert_has(ask(w, &r), "\"more\":false,\"left_out\":1");
+    assert_has(buf_cstr(&page), "nnn\",0,0,");
+    assert_int_equal(work, 4);
+}
+
+static void test_long_texts(void **state)
+{
+    struct world *w = *state;
+    static char text[2 * NODE_TEXT_MAX];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 3] = ':'; /* user:hash */
+    maker_acl_reset(&w->m);
+    maker_acl_add(&w->m, WIRE_PERM_READ, "world", "anyone");
+    maker_acl_add(&w->m, WIRE_PERM_ALL, "digest", text);
+    assert_int_equal(world_create(w, "/a", "", 0), 0);
+    assert_true(strlen(ask_path(w, "/a")) < NODE_TEXT_MAX + 1000);
+    maker_acl_reset(&w->m);
+    maker_acl_add(&w->m, WIRE_PERM_ALL, "world", "anyone");
+    world_create(w, "/b", "", 0);
+    world_create(w, "/zookeeper/quota/b", "", 0);
+    world_create(w, "/zookeeper/quota/b/zookeeper_limits", text, 0);
+    assert_has(ask_path(w, "/b"), "\"limits\":\"xxx");
+    assert_true(page.len < NODE_TEXT_MAX + 1000);
+}
+
 static void test_hidden(void **state)
 {
     struct world *w = *state;
@@ -176,10 +224,9 @@ static void test_hidden(void **state)
     maker_acl_add(&w->m, WIRE_PERM_ALL, "digest", "u:hash");
     world_create(w, "/open", "data", 0);
     const char *text = ask_path(w, "/secret");
-    assert_has(text, "\"readable\":false,\"quota\":null}");
-    assert_null(strstr(text, "treasure"));
-    assert_null(strstr(text, "name"));
-    assert_null(strstr(text, "digest"));
+    assert_string_equal(text, "{\"path\":\"/secret\",\"readable\":false}");
+    assert_has(ask_path(w, "/"), "[\"secret\",null,null,null]");
+    assert_has(buf_cstr(&page), "[\"open\",0,4,\"persistent\"]");
     text = ask_path(w, "/open");
     assert_has(text,
                "{\"scheme\":\"world\",\"id\":\"anyone\",\"perms\":\"r\"},{\"scheme\":\"digest\","
@@ -211,8 +258,9 @@ static void test_quota(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_node),          TEST(test_refusals), TEST(test_data),  TEST(test_pages),
-        TEST(test_many_children), TEST(test_hidden),   TEST(test_quota),
+        TEST(test_node),  TEST(test_refusals),      TEST(test_data),
+        TEST(test_pages), TEST(test_many_children), TEST(test_hidden),
+        TEST(test_quota), TEST(test_answer_limit),  TEST(test_long_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

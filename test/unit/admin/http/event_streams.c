@@ -130,6 +130,15 @@ static void test_first_event(void **state)
     assert_non_null(strstr(reader_read(reader_open(1, "10.0.0.1")), "data: {"));
 }
 
+/* What changes between two events waits for the next one: a newcomer makes none. */
+static void test_newcomer(void **state)
+{
+    const char *first = strstr(reader_read(reader_open(0, "10.0.0.1")), "data: {");
+    world.console.samples.ring[0].at_ms = 7;
+    world.console.samples.count = 1;
+    assert_string_equal(strstr(reader_read(reader_open(1, "10.0.0.2")), "data: {"), first);
+}
+
 static void test_bounds(void **state)
 {
     char peer[32];
@@ -193,10 +202,8 @@ static void test_slow_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_first_event),
-        TEST(test_bounds),
-        TEST(test_bound_of_ipv6),
-        TEST(test_slow_reader),
+        TEST(test_first_event),   TEST(test_newcomer),    TEST(test_bounds),
+        TEST(test_bound_of_ipv6), TEST(test_slow_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
