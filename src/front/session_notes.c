@@ -139,7 +139,9 @@ static void add_server(const struct service *s, int64_t since_ms, int64_t now_ms
 static void copy_text(char to[SESSION_NAME_MAX], struct slice text)
 {
     size_t len = text.len < SESSION_NAME_MAX - 1 ? text.len : SESSION_NAME_MAX - 1;
-    memcpy(to, text.data, len);
+    if (len > 0) { /* the data of an empty text may be NULL */
+        memcpy(to, text.data, len);
+    }
     to[len] = '\0';
 }
 
