@@ -22,7 +22,9 @@
  * Calls block. Any number of threads may use one client; each command has a connection of its own
  * while it runs, so successive commands can use different ones. Commands that change or occupy a
  * connection are refused: MULTI, WATCH, SELECT, SUBSCRIBE, WAIT, ... A script (EVAL) is one command,
- * and serves as a transaction. Redis Cluster is not supported.
+ * and serves as a transaction; the program gets its errors as replies, and nothing repeats it after
+ * one, as it may have written before. A write that is repeated after a lost answer may also be carried
+ * out twice with other writes between: SET is then not without harm. Redis Cluster is not supported.
  */
 #ifndef CONCLAVE_REDIS_CLIENT_H
 #define CONCLAVE_REDIS_CLIENT_H
@@ -45,7 +47,7 @@ enum conclave_redis_reads {
 enum conclave_redis_kind {
     CONCLAVE_REDIS_WRITE, /* to the master; executed at most once, unless it returned an error
                                         and the program repeats it */
-    CONCLAVE_REDIS_WRITE_IDEMPOTENT, /* to the master; twice does no harm: SET, DEL, SADD, ... */
+    CONCLAVE_REDIS_WRITE_IDEMPOTENT, /* to the master; twice, or late, does no harm: SADD, ... */
     CONCLAVE_REDIS_READ,             /* to where the options say */
     CONCLAVE_REDIS_READ_MASTER,      /* to the master: sees all acknowledged writes */
 };

@@ -253,6 +253,8 @@ static void elector_on_looked(struct step *step, const struct conclave_reply *re
         elector_lock_gone(e, CONCLAVE_ELOST);
     } else if (reply->error != 0) {
         contender_trouble(&e->c, reply->error);
+        machine_retry_later(
+            &e->c.machine); /* one that may not be read is asked for until it goes */
     } else {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, e->lock_path, -1);
         step_submit(&e->lock_step, &op, elector_on_left);

@@ -29,6 +29,8 @@ struct redis_call {
     /* of the present try */
     struct command_target target;
     bool sent;
+    /* of the command */
+    bool scripted; /* a program on the server writes its errors */
 };
 
 /* Commands that need a connection of their own, or change it for the next command. */
@@ -51,6 +53,13 @@ static bool needs_a_connection(const char *word, size_t len)
         }
     }
     return false;
+}
+
+/* A script, a function, or a command of a module: after its error it may have written all the same. */
+static bool is_scripted(const char *word, size_t len)
+{
+    return memchr(word, '.', len) != NULL || (len >= 4 && strncasecmp(word, "EVAL", 4) == 0) ||
+           (len >= 5 && strncasecmp(word, "FCALL", 5) == 0);
 }
 
 static bool is_refusal(const struct conclave_redis_reply *reply)
@@ -199,7 +208,7 @@ static int call_exchange(struct redis_call *call, struct redis_socket *socket, b
     if (error == 0) {
         error = redis_socket_receive(socket, &patience, &reply);
     }
-    if (error == 0 && is_refusal(reply)) {
+    if (error == 0 && !call->scripted && is_refusal(reply)) {
         redis_client_note(call->client, call->target.server, reply->text);
         call->sent = false;
         error = CONCLAVE_EBUSY;
@@ -216,8 +225,10 @@ static int call_exchange(struct redis_call *call, struct redis_socket *socket, b
         reply->replicas = receive_replicas(call, socket, &patience);
         *ret_keep = reply->replicas >= 0;
     }
-    if (is_write(call) && may_write(call) == CONCLAVE_EFENCED) {
-        error = CONCLAVE_EFENCED; /* the next master may not have it */
+    int epoch_error = is_write(call) ? may_write(call) : 0;
+    if (epoch_error == CONCLAVE_EFENCED || epoch_error == CONCLAVE_EDISCONNECTED) {
+        error =
+            epoch_error; /* the next master may not have it, or nobody knows whether there is one */
         goto out;
     }
     error = reply_set_server(reply, call->target.server, call->target.epoch);
@@ -334,6 +345,7 @@ int conclave_redis_command(struct conclave_redis_client *client, enum conclave_r
     if (client->pid != getpid()) {
         return CONCLAVE_EFORK;
     }
+    call.scripted = is_scripted(argv[0], lens != NULL ? lens[0] : strlen(argv[0]));
     int error = connection_pool_enter(&client->pool);
     if (error != 0) {
         return error;

@@ -394,10 +394,10 @@ static const char *play_barrier(struct side *s)
         return "no barrier";
     }
     for (int i = 0; i < TRIES && error == CONCLAVE_SESSION_EXPIRED; i++) {
-        error = conclave_double_barrier_enter(barrier, 4000);
+        error = conclave_double_barrier_enter(barrier, 8000);
     }
     if (error == 0) {
-        error = conclave_double_barrier_leave(barrier, 4000);
+        error = conclave_double_barrier_leave(barrier, PATIENCE_MS);
     }
     wrong = may_come(error) ? NULL : "did not pass";
     s->record->acked += error == 0 ? 1 : 0;

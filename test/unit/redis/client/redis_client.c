@@ -288,6 +288,23 @@ static void E192_a_write_that_was_refused_or_not_sent_is_repeated(void **state)
     set_close(&s);
 }
 
+/* Its author chose the error, and it may have written before. */
+static void E192_the_error_of_a_script_is_an_answer(void **state)
+{
+    static const char *const ARGV[] = {"EVAL", "return redis.error_reply('BUSY later')", "0"};
+    struct conclave_redis_client_options o = patient();
+    struct set s;
+    set_open(&s, *state, &o);
+    conclave_redis_reply_free(s.reply);
+    s.reply = NULL;
+    fake_redis_hook(s.at[A], "EVAL", 9, FAKE_REDIS_SAY, "-BUSY later\r\n");
+    assert_int_equal(conclave_redis_command(s.redis, CONCLAVE_REDIS_WRITE, 3, ARGV, NULL, &s.reply),
+                     0);
+    assert_int_equal(s.reply->type, CONCLAVE_REDIS_REPLY_ERROR);
+    assert_int_equal(fake_redis_count(s.at[A], "EVAL"), 1);
+    set_close(&s);
+}
+
 static void E193_time_and_tries_are_bounded(void **state)
 {
     struct conclave_redis_client_options o = patient();
@@ -658,6 +675,7 @@ int main(void)
         E_TEST(E191_the_master_serves_reads_while_no_replica_does),
         E_TEST(E192_a_write_without_an_answer_is_not_repeated),
         E_TEST(E192_an_idempotent_write_and_a_read_are_repeated),
+        E_TEST(E192_the_error_of_a_script_is_an_answer),
         E_TEST(E192_a_write_that_was_refused_or_not_sent_is_repeated),
         E_TEST(E193_time_and_tries_are_bounded),
         E_TEST(E193_replies_and_connections_are_bounded),
