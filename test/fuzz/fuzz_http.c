@@ -130,6 +130,9 @@ static void stage_open(struct stage *s, uint8_t how)
     s->site = (struct site){.view = &view};
     admission_init(&s->site.admission);
     s->site.transfer = (struct transfer){.view = &view, .admission = &s->site.admission};
+    s->site.sessions = (struct session_route){.view = &view, .admission = &s->site.admission};
+    s->site.console = (struct console_site){.view = &view};
+    options.console = false; /* its streams never end */
     s->site.backup = backup_create(&loop, &view, &s->site.admission);
     s->site.tokens = tokens_create(&loop, &view);
     must(s->site.backup != NULL && s->site.tokens != NULL);
