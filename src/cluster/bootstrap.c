@@ -13,9 +13,17 @@ void bootstrap_init(struct bootstrap *f, uint64_t id, const struct configuration
     *f = (struct bootstrap){.id = id, .founders = founders, .n_founders = n, .majority_ms = -1};
 }
 
+/* Whether a server founded, with its founding entry, the cluster that this server would found with the others. */
+static bool is_own_cluster(const struct bootstrap *f, const struct peer_identity *who)
+{
+    uint8_t own[PEER_CLUSTER_SIZE];
+    bootstrap_cluster(f->founders, f->n_founders, own);
+    return memcmp(own, who->cluster, sizeof own) == 0;
+}
+
 void bootstrap_hello(struct bootstrap *f, const struct peer_identity *who)
 {
-    if (who->age == PEER_GROWN) {
+    if (who->age == PEER_GROWN || (who->age == PEER_FOUNDED && !is_own_cluster(f, who))) {
         f->grown = true;
         memcpy(f->cluster, who->cluster, sizeof f->cluster);
     }

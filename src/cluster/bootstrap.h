@@ -3,6 +3,7 @@
  * that has data? The identities of the other servers decide (peer_identity). No I/O, no clock.
  *
  *   a server has data ────────────────────────────────────────────────> JOIN (also a member that lost its disk)
+ *   a server founded an ensemble of other members, without entries ───> JOIN (this server is new beside it)
  *   a server cannot use its data any more: there is an ensemble ──────> WAIT
  *   all founders are as new as this server ───────────────────────────> FOUND
  *   a majority is, and FOUNDING_GRACE_MS passed without another one ──> FOUND

@@ -112,6 +112,13 @@ bool quorum_member(struct replica *n, size_t i, struct replication_member_stats 
     return true;
 }
 
+const char *quorum_member_problem(struct replica *n, uint64_t id)
+{
+    const struct peers *peers = replica_peers(n);
+    bool self = id == (uint64_t)replica_ensemble(n)->id;
+    return self || peers == NULL ? NULL : peers_problem(peers, id);
+}
+
 bool ensemble_status_address(const struct server_line *line, struct net_address *ret)
 {
     if (!line->has_client) {

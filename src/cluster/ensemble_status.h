@@ -41,6 +41,9 @@ void quorum_stats(struct replica *n, const struct clock_source *clock, struct en
  * knows match_index. The address is valid until the loop runs. False: there is none. */
 bool quorum_member(struct replica *n, size_t i, struct replication_member_stats *ret);
 
+/* Why this server has no link to a member, one line; NULL: it has one. Valid until the loop runs. */
+const char *quorum_member_problem(struct replica *n, uint64_t id);
+
 /* The client address of a member, from its line. If the line names every interface, the host is that of its first peer
  * address. False: the line has no client address. */
 bool ensemble_status_address(const struct server_line *line, struct net_address *ret);

@@ -9,8 +9,10 @@
 
 enum {
     LOOK_MS = 100,
-    STEP_MAX_MS = 60000,    /* a reconfig without progress for this long is withdrawn */
-    LINK_MAX_MS = 30000,    /* the same while the step waits for an unreachable member */
+    STEP_MAX_MS = 60000, /* a reconfig without progress for this long is withdrawn */
+    LINK_MAX_MS = 30000, /* the same while the step waits for a member that was linked before */
+    COME_MAX_MS = 5000, /* the same for a member without any link in this step: it is not running */
+    REFUSED_MAX_MS = 3000,  /* the same if that member and this server refuse each other */
     LEAVING_MAX_MS = 10000, /* for a removed member to disconnect its clients */
 };
 
@@ -108,7 +110,9 @@ bool reconfig_may_vote(const struct reconfig *r, uint64_t id)
 static bool caught_up(void *ctx, uint64_t id)
 {
     struct reconfig *r = ctx;
-    return reconfig_may_vote(r, id) && replication_caught_up(r->log, id);
+    /* What a server told before it died says nothing about now: its vote would count in the quorum, but never come. */
+    return r->links.linked(r->links.ctx, id) && reconfig_may_vote(r, id) &&
+           replication_caught_up(r->log, id);
 }
 
 /* A removed member may go when it has no clients left, is unreachable, or takes too long. A member that a withdrawn
@@ -208,11 +212,21 @@ static void withdraw(struct reconfig *r, const struct state_reconfig *asked, boo
 }
 
 /* Whether the current step has made no progress for too long. */
-static bool is_stuck(const struct reconfig *r, int64_t now_ms)
+static bool is_stuck(struct reconfig *r, int64_t now_ms)
 {
-    bool unreachable =
-        r->step_action == TRANSITION_CATCH_UP && !r->links.linked(r->links.ctx, r->step_id);
-    return r->step_ms != 0 && now_ms - r->step_ms > (unreachable ? LINK_MAX_MS : STEP_MAX_MS);
+    void *ctx = r->links.ctx;
+    if (r->step_ms == 0) {
+        return false;
+    }
+    if (r->step_action != TRANSITION_CATCH_UP || r->links.linked(ctx, r->step_id)) {
+        r->link_ms = now_ms;
+        return now_ms - r->step_ms > STEP_MAX_MS;
+    }
+    if (r->link_ms >= r->step_ms) {
+        return now_ms - r->link_ms > LINK_MAX_MS;
+    }
+    bool refused = r->links.refused != NULL && r->links.refused(ctx, r->step_id);
+    return now_ms - r->step_ms > (refused ? REFUSED_MAX_MS : COME_MAX_MS);
 }
 
 static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)

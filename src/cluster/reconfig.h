@@ -14,6 +14,8 @@
 /* The links, as far as the walk needs them. */
 struct reconfig_links {
     bool (*linked)(void *ctx, uint64_t id);
+    /* The link fails by a secret, a certificate or an identity, which waiting does not mend; NULL: not known. */
+    bool (*refused)(void *ctx, uint64_t id);
     void *ctx;
 };
 
@@ -37,6 +39,7 @@ struct reconfig {
     size_t n_peers;
     int64_t at;       /* next check, monotonic ms */
     int64_t step_ms;  /* when the current step began, 0: none */
+    int64_t link_ms;  /* when the member of a step was last seen linked */
     uint64_t step_id; /* the member of that step */
     enum membership_action step_action;
     int64_t withdrawn;   /* zxid of the reconfig that is being withdrawn, 0: none */

@@ -338,6 +338,12 @@ static bool is_linked(void *ctx, uint64_t id)
     return n->peers != NULL && peers_linked(n->peers, id);
 }
 
+static bool link_is_refused(void *ctx, uint64_t id)
+{
+    struct replica *n = ctx;
+    return n->peers != NULL && peers_refuses(n->peers, id);
+}
+
 /* Messages */
 
 static void send_channel(struct replica *n, uint64_t to, uint8_t channel, struct buf *take)
@@ -565,7 +571,7 @@ struct replica *replica_create(uv_loop_t *loop, const struct server_options *opt
     n->ensemble.failed = on_log_failed;
     n->ensemble.failed_ctx = n;
     reconfig_init(&n->reconfig, &n->ensemble);
-    n->reconfig.links = (struct reconfig_links){is_linked, n};
+    n->reconfig.links = (struct reconfig_links){is_linked, link_is_refused, n};
     return n;
 }
 

@@ -318,6 +318,16 @@ bool peers_linked(const struct peers *p, uint64_t id)
     return id <= MACHINES_MAX && p->told[id];
 }
 
+const char *peers_problem(const struct peers *p, uint64_t id)
+{
+    return peers_linked(p, id) ? NULL : "cut by the simulation";
+}
+
+bool peers_refuses(const struct peers *p, uint64_t id)
+{
+    return false;
+}
+
 size_t peers_stats(const struct peers *p, struct peer_stats *out, size_t cap)
 {
     size_t n = 0;

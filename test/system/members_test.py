@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -265,6 +266,27 @@ def test_transfer():
         assert code == 0 and out == f"{third.number} leads\n", ("the leader says where its HTTP port is", code, out, err)
 
 
+def test_transfer_finds_a_port():
+    """The leader has no HTTP port: another server's is asked. None has one: each is named, with what to do."""
+    with Ensemble(3, options=SUPER, admin=True) as ensemble:
+        leader = ensemble.leader()
+        leader.admin = False
+        leader.stop()
+        leader.start()
+        first = ensemble.wait_leader()
+        if first is not leader:
+            code, _, err = run("members", "transfer", str(leader.number), "--server", ensemble.hosts, "--auth", AUTH)
+            assert code == 0, (code, err)
+        assert ensemble.wait_leader() is leader
+        to = ensemble.followers()[0]
+        code, out, err = run("members", "transfer", str(to.number), "--server", leader.host, "--auth", AUTH)
+        assert code == 0 and out == f"{to.number} leads\n", (code, out, err)
+    with Ensemble(3, options=SUPER) as ensemble:
+        code, _, err = run("members", "transfer", "--server", ensemble.members[0].host, "--auth", AUTH)
+        assert code == 69 and all(f"  {member.host}: it has no HTTP port" in err for member in ensemble.members), (code, err)
+        assert "--admin HOST:PORT" in err, err
+
+
 def test_no_quorum_is_reported_as_such():
     with Ensemble(3) as ensemble:
         leader = ensemble.leader()
@@ -326,6 +348,54 @@ def test_members_come_and_go():
             assert code == 1 and "there is no member 4" in err, (code, err)
         finally:
             member.destroy()
+
+
+def refused_add(ensemble, number, line, *texts):
+    """An add that fails says why, and leaves the members as they were."""
+    code, _, err = run("members", "add", f"{number}={line}", "--server", ensemble.hosts, "--auth", AUTH)
+    assert code == 1 and "the members are as before" in err, (code, err)
+    for text in texts:
+        assert text in err, (text, err)
+    assert sorted(member_rows(ensemble.hosts)) == [1, 2, 3]
+
+
+def fourth(before, lines, options):
+    """Server 4 with an empty folder, started in the place of another one."""
+    before.destroy()
+    member = ConclaveMember(4, lines, options)
+    member.port = before.port
+    member.start()
+    return member
+
+
+def test_a_failed_add_is_explained():
+    """Not running; another secret; data of another ensemble; then it works, and a dead server gets no vote again."""
+    with tempfile.TemporaryDirectory() as folder:
+        secrets = [os.path.join(folder, name) for name in ("members", "other")]
+        for i, path in enumerate(secrets):
+            with open(path, "w", encoding="ascii") as file:
+                file.write(f"the secret of ensemble number {i}\n")
+            os.chmod(path, 0o600)
+        secret = ["--clusterSecretFile", secrets[0]]
+        with Ensemble(3, options=[*SUPER, *secret]) as ensemble:
+            member, line = newcomer(ensemble, 4)
+            try:
+                refused_add(ensemble, 4, line, f"nothing answers at {member.host}", "connection refused", "nothing listens")
+                member = fourth(member, member.lines, [*SUPER, "--clusterSecretFile", secrets[1]])
+                refused_add(ensemble, 4, line, "another secret", "clusterSecretFile differs")
+                member = fourth(member, [f"server.4={line}"], [*SUPER, *secret])
+                with zk.Connection(member.address, 10000) as link:
+                    assert link.call(zk.create("/own"))[0] == 0
+                refused_add(ensemble, 4, line, "another cluster", "belongs to another ensemble")
+                member = fourth(member, [*ensemble.members[0].lines, f"server.4={line}"], [*SUPER, *secret])
+                code, out, err = run("members", "add", f"4={line}", "--server", ensemble.hosts, "--auth", AUTH)
+                assert code == 0 and f"server.4={line.replace(';', ':participant;')}" in out, (code, out, err)
+                assert run("members", "remove", "4", "--server", ensemble.hosts, "--auth", AUTH)[0] == 0
+                member.kill()
+                refused_add(ensemble, 4, line, "the leader has no link to server 4")
+                assert all(row["role"] == "voter" for row in member_rows(ensemble.hosts).values())
+            finally:
+                member.destroy()
 
 
 def test_one_grows_to_three():

@@ -42,7 +42,8 @@ static bool find_member(const struct view *v, uint64_t id, struct replication_me
 
 /* memb */
 
-static void ensemble_answers_member_text(const struct replication_member_stats *m, struct buf *out)
+static void ensemble_answers_member_text(const struct replication_member_stats *m,
+                                         const char *problem, struct buf *out)
 {
     struct server_line line;
     struct net_address client;
@@ -67,11 +68,11 @@ static void ensemble_answers_member_text(const struct replication_member_stats *
         buf_append_str(out, "-\t-");
     }
     if (m->snapshot_bytes_total > 0) {
-        buf_printf(out, "\t%" PRIu64 "/%" PRIu64 "\n", m->snapshot_bytes_sent,
-                   m->snapshot_bytes_total);
+        buf_printf(out, "\t%" PRIu64 "/%" PRIu64, m->snapshot_bytes_sent, m->snapshot_bytes_total);
     } else {
-        buf_append_str(out, "\t-\n");
+        buf_append_str(out, "\t-");
     }
+    buf_printf(out, "\t%s\n", problem != NULL ? problem : "-");
 }
 
 void ensemble_answer_text(const struct view *v, struct buf *out)
@@ -103,7 +104,7 @@ void ensemble_answer_text(const struct view *v, struct buf *out)
         buf_printf(out, "admin\t%s\n", net_address_format(&v->http, text));
     }
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
-        ensemble_answers_member_text(&m, out);
+        ensemble_answers_member_text(&m, quorum_member_problem(server_node(v->server), m.id), out);
     }
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS_MAX = 4, FIELDS_MAX = 8, SERVERS_MAX = 300 };
+enum { ROUNDS_MAX = 4, FIELDS_MAX = 9, SERVERS_MAX = 300 };
 
 /* Lines */
 
@@ -74,6 +74,7 @@ static bool add_member(struct ensemble_view_server *s, char *fields[], size_t n)
     char *end = NULL;
     m->snapshot_sent = n > 7 ? strtoull(fields[7], &end, 10) : 0;
     m->snapshot_total = end != NULL && *end == '/' ? strtoull(end + 1, NULL, 10) : 0;
+    copy(m->problem, sizeof m->problem, n > 8 && strcmp(fields[8], "-") != 0 ? fields[8] : "");
     copy(m->client, sizeof m->client, strcmp(fields[5], "-") == 0 ? "" : fields[5]);
     return true;
 }

@@ -24,7 +24,9 @@ struct ensemble_view_member {
     uint64_t snapshot_sent;          /* bytes it has of a snapshot that it is receiving */
     uint64_t snapshot_total;         /* 0: none */
     char client[ROSTER_ADDRESS_MAX]; /* "host:port", "" when not known */
-    char *address;                   /* the text behind server.N=; "" when not known */
+    char problem
+        [ROSTER_TEXT_MAX]; /* why the server that answered has no link to it; "": not known */
+    char *address;         /* the text behind server.N=; "" when not known */
 };
 
 /* A server that was asked. */

@@ -6,6 +6,7 @@
 #include "cli/common/ensemble_view.h"
 #include "cli/common/values.h"
 #include "cli/ops/admin_request.h"
+#include "cli/ops/members_admin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static const struct option_row ROWS[] = {
     {"observer", 0, OPTION_FLAG, offsetof(struct members_options, observer), NULL,
      "add: without a vote."},
     {"admin", 0, OPTION_STRING, offsetof(struct members_options, admin), "HOST:PORT",
-     "transfer: HTTP port to ask; default: that of the leader."},
+     "transfer: HTTP port to ask; default: one that the servers name."},
     {"timeout", 0, OPTION_DURATION, offsetof(struct members_options, common.timeout_ms), "DURATION",
      "Wait this long for a change; default 2m. The change continues after that."},
     {.name = NULL},
@@ -54,7 +55,7 @@ const struct command_usage MEMBERS_USAGE = {
         "\n"
         "Changes are ZooKeeper's reconfig: the servers need reconfigEnabled=true, and the client "
         "needs write permission on /zookeeper/config, such as the superuser's (--auth "
-        "digest:super:PASSWORD). transfer asks the leader's HTTP port, with the same credentials.",
+        "digest:super:PASSWORD). transfer asks a server's HTTP port, which it finds itself, with the same credentials.",
     .rows = ROWS,
     .more = "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
             "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}.\n",
@@ -137,18 +138,18 @@ static int members_list(const struct members_options *options)
 
 /* transfer */
 
-/* The id of the leader; 0: no leader. admin (may be NULL) receives its HTTP port; "": no HTTP port. */
-static uint64_t leader_now(const struct common_options *options, char admin[ROSTER_ADDRESS_MAX])
+/* The leader according to the servers; 0: none, or none that is known to serve. */
+static uint64_t leader_of(const struct ensemble_view *view)
+{
+    const struct ensemble_view_server *best = ensemble_view_best(view);
+    return best != NULL && best->serves ? best->leader : 0;
+}
+
+static uint64_t leader_now(const struct common_options *options)
 {
     struct ensemble_view roster;
-    uint64_t leader = 0;
-    if (ensemble_view_gather(MEMBERS_USAGE.name, options, ASK_MS, &roster) == 0) {
-        const struct ensemble_view_server *best = ensemble_view_best(&roster);
-        leader = best != NULL && best->serves ? best->leader : 0;
-        if (admin != NULL && leader != 0 && best->id == leader) {
-            memcpy(admin, best->admin, ROSTER_ADDRESS_MAX);
-        }
-    }
+    int code = ensemble_view_gather(MEMBERS_USAGE.name, options, ASK_MS, &roster);
+    uint64_t leader = code == 0 ? leader_of(&roster) : 0;
     ensemble_view_finish(&roster);
     return leader;
 }
@@ -169,7 +170,7 @@ static int tell_leader(uint64_t leader, bool as_json)
 static int wait_transfer(const struct members_options *options, uint64_t before, uint64_t to)
 {
     for (int64_t waited = 0; waited < options->common.timeout_ms; waited += LOOK_MS) {
-        uint64_t leader = leader_now(&options->common, NULL);
+        uint64_t leader = leader_now(&options->common);
         if (leader != 0 && leader != before && (to == 0 || leader == to)) {
             return tell_leader(leader, options->common.json);
         }
@@ -180,31 +181,46 @@ static int wait_transfer(const struct members_options *options, uint64_t before,
     return CLI_EXIT_TIMEOUT;
 }
 
+/* The present leader, and the HTTP port to ask. 0, or the exit code of a printed error. */
+static int transfer_prepare(const struct members_options *options, uint64_t *ret_leader,
+                            char ret_admin[ROSTER_ADDRESS_MAX])
+{
+    struct ensemble_view roster;
+    int code = ensemble_view_gather(MEMBERS_USAGE.name, &options->common, ASK_MS, &roster);
+    *ret_leader = code == 0 ? leader_of(&roster) : 0;
+    if (code == 0 && options->admin != NULL) {
+        snprintf(ret_admin, ROSTER_ADDRESS_MAX, "%s", options->admin);
+    } else if (code == 0 && *ret_leader == 0) {
+        fprintf(stderr, "conclave members: there is no leader; see \"conclave status\"\n");
+        code = CLI_EXIT_UNAVAILABLE;
+    } else if (code == 0) {
+        code = members_admin_find(MEMBERS_USAGE.name, &options->common, &roster, *ret_leader,
+                                  ret_admin);
+    }
+    ensemble_view_finish(&roster);
+    return code;
+}
+
 static int members_transfer(const struct members_options *options, const struct operands *operands)
 {
     char header[ADMIN_AUTH_MAX];
     char target[64];
-    char found[ROSTER_ADDRESS_MAX] = "";
+    char admin[ROSTER_ADDRESS_MAX];
     unsigned status = 0;
     struct buf body;
+    uint64_t before = 0;
     int64_t to = -1; /* anybody */
     if (operands->count > 1 && !integer_parse(operands->words[1], 0, INT32_MAX, &to)) {
         return usage_error(&MEMBERS_USAGE, "\"%s\" is no member's id", operands->words[1]);
     }
-    uint64_t before = leader_now(&options->common, found);
-    const char *admin = options->admin != NULL ? options->admin : found;
-    if (admin[0] == '\0') {
-        fprintf(stderr, before == 0
-                            ? "conclave members: there is no leader; see \"conclave status\"\n"
-                            : "conclave members: the leader does not report an HTTP port (it has "
-                              "--admin off, or is not a Conclave server): name one with --admin "
-                              "HOST:PORT\n");
-        return CLI_EXIT_UNAVAILABLE;
+    int code = transfer_prepare(options, &before, admin);
+    if (code != 0) {
+        return code;
     }
     snprintf(target, sizeof target, to >= 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
              to);
-    int code = admin_request(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
-                             admin_authorization(&options->common, header), &status, &body);
+    code = admin_request(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
+                         admin_authorization(&options->common, header), &status, &body);
     if (code == 0 && status != 200) {
         code = admin_request_refused(MEMBERS_USAGE.name, admin, status, &body);
     }

@@ -7,6 +7,7 @@
 #include "cli/common/ensemble_view.h"
 #include "cli/common/values.h"
 #include "cli/ops/members.h"
+#include "cli/ops/members_explain.h"
 
 #include <conclave/client.h>
 
@@ -28,7 +29,9 @@ struct progress {
     uint64_t id; /* 0: none */
     atomic_bool stop;
     pthread_t thread;
-    char told[96];
+    char told[ROSTER_TEXT_MAX + 96];
+    char problem[ROSTER_TEXT_MAX];   /* why the leader had no link to it, when last asked */
+    char client[EXPLAIN_CLIENT_MAX]; /* where it serves clients; "": not known */
 };
 
 static void progress_tell(struct progress *p, const struct ensemble_view_server *best)
@@ -41,7 +44,8 @@ static void progress_tell(struct progress *p, const struct ensemble_view_server 
     if (m == NULL) {
         snprintf(text, sizeof text, "not a member yet");
     } else if (!m->linked) {
-        snprintf(text, sizeof text, "no link to it: is it running?");
+        snprintf(text, sizeof text, "no link to it: %s",
+                 m->problem[0] != '\0' ? m->problem : "is it running?");
     } else if (m->snapshot_total > 0) {
         snprintf(text, sizeof text, "takes over a snapshot, %" PRIu64 " of %" PRIu64 " KiB",
                  m->snapshot_sent >> 10, m->snapshot_total >> 10);
@@ -50,6 +54,9 @@ static void progress_tell(struct progress *p, const struct ensemble_view_server 
     } else {
         snprintf(text, sizeof text, "has %" PRIu64 " of %" PRIu64 " log entries", m->match_index,
                  best->last);
+    }
+    if (m != NULL) {
+        memcpy(p->problem, m->problem, sizeof p->problem);
     }
     if (strcmp(text, p->told) != 0) {
         memcpy(p->told, text, sizeof text);
@@ -109,8 +116,7 @@ static int tell_failure(int error, int64_t timeout_ms)
          "configuration"},
         {CONCLAVE_NEW_CONFIG_NO_QUORUM, CLI_EXIT_FAILED,
          "not done, and the members are as before (NEW_CONFIG_NO_QUORUM): a server that was to vote "
-         "is not running, cannot be reached by the leader, or did not catch up; start it, then try "
-         "again"},
+         "is not running, cannot be reached by the leader, or did not catch up"},
         {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED,
          "the configuration has changed meanwhile: see its version with \"conclave get " CONFIG_NODE
          "\""},
@@ -133,7 +139,8 @@ static int tell_failure(int error, int64_t timeout_ms)
 
 /* Carries it out, and prints the progress of the member `watched` (0: none). */
 static int reconfig_run(const struct members_options *options, struct conclave_client *client,
-                        const struct conclave_reconfig *reconfig, uint64_t watched)
+                        const struct conclave_reconfig *reconfig, uint64_t watched,
+                        const char *client_address)
 {
     struct conclave_op op = {.size = sizeof op,
                              .type = CONCLAVE_OP_RECONFIG,
@@ -141,6 +148,7 @@ static int reconfig_run(const struct members_options *options, struct conclave_c
                              .timeout_ms = options->common.timeout_ms};
     struct conclave_reply *reply = NULL;
     struct progress progress = {.options = options->common, .id = watched};
+    snprintf(progress.client, sizeof progress.client, "%s", client_address);
     atomic_init(&progress.stop, false);
     bool told =
         watched != 0 && pthread_create(&progress.thread, NULL, progress_run, &progress) == 0;
@@ -154,6 +162,10 @@ static int reconfig_run(const struct members_options *options, struct conclave_c
         progress_look(&progress); /* it was done before the first look */
     }
     int code = error == 0 ? 0 : tell_failure(error, options->common.timeout_ms);
+    if (error == CONCLAVE_NEW_CONFIG_NO_QUORUM && watched != 0) {
+        explain_failure(&options->common, ensemble_view_number(watched), progress.problem,
+                        progress.client);
+    }
     if (error == 0 && tell_config(reply, options->common.json) != 0) {
         code = CLI_EXIT_IO;
     }
@@ -187,7 +199,10 @@ int members_add(const struct members_options *options, const struct operands *op
         .size = sizeof reconfig, .joining = line, .config_version = options->version};
     int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code == 0) {
-        code = reconfig_run(options, client, &reconfig, ensemble_view_id(number));
+        char address[EXPLAIN_CLIENT_MAX];
+        explain_client(line, address);
+        explain_before(&options->common, (uint64_t)number, address);
+        code = reconfig_run(options, client, &reconfig, ensemble_view_id(number), address);
         connection_close(client);
     }
     return code;
@@ -272,7 +287,7 @@ int members_remove(const struct members_options *options, const struct operands 
         return code;
     }
     code = read_config(client, ids, count, &config);
-    code = code == 0 ? reconfig_run(options, client, &reconfig, 0) : code;
+    code = code == 0 ? reconfig_run(options, client, &reconfig, 0, "") : code;
     free(config);
     connection_close(client);
     return code;
@@ -308,7 +323,8 @@ int members_promote(const struct members_options *options, const struct operands
         struct conclave_reconfig reconfig = {
             .size = sizeof reconfig, .joining = line, .config_version = options->version};
         line_as_voter(find_line(config, id), line);
-        code = reconfig_run(options, client, &reconfig, strtoull(id, NULL, 10));
+        code = reconfig_run(options, client, &reconfig,
+                            ensemble_view_id((int64_t)strtoull(id, NULL, 10)), "");
     }
     free(config);
     connection_close(client);

@@ -35,6 +35,7 @@ static void peer_reject(struct peers *p, struct peer *peer, const char *why)
 {
     struct conn *out = peer->out;
     peer_note(peer, why);
+    peer->refused = true;
     peer_plan_retry(p, peer, true);
     peers_tell_refused(p, out, why);
     if (peer->out == out) {
@@ -70,6 +71,7 @@ static void peers_on_answer(struct peers *p, struct conn *c, const struct hello 
     peer->out_ready = true;
     peer->quiet = true;
     peer->problem[0] = '\0';
+    peer->refused = false;
     peer->retry_ms = PEER_RETRY_MIN_MS;
     p->changed = true;
 }

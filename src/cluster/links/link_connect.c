@@ -254,6 +254,7 @@ void peers_on_ended(void *ctx, struct conn *c, const char *why, bool foul)
         peer->out = NULL;
         peer->out_ready = false;
         peer_note(peer, why);
+        peer->refused = foul;
         peer_plan_retry(p, peer, foul);
         if (established) {
             peer_cut(p, peer);

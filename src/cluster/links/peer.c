@@ -435,6 +435,24 @@ bool peers_linked(const struct peers *p, uint64_t id)
     return peer != NULL && peer->linked;
 }
 
+const char *peers_problem(const struct peers *p, uint64_t id)
+{
+    const struct peer *peer = peers_find(p, id);
+    if (peer != NULL && peer->linked) {
+        return NULL;
+    }
+    if (peer != NULL && peer->out_ready) {
+        return "it accepts this server's connection, but does not connect back";
+    }
+    return peer != NULL && peer->problem[0] != '\0' ? peer->problem : "not connected yet";
+}
+
+bool peers_refuses(const struct peers *p, uint64_t id)
+{
+    const struct peer *peer = peers_find(p, id);
+    return peer != NULL && !peer->linked && peer->refused;
+}
+
 size_t peers_stats(const struct peers *p, struct peer_stats *out, size_t cap)
 {
     size_t n = 0;

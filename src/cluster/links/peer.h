@@ -138,6 +138,12 @@ bool peers_turn(struct peers *p);
 
 bool peers_linked(const struct peers *p, uint64_t id);
 
+/* Why there is no link to a server, one line; NULL: there is one. Valid until the loop runs. */
+const char *peers_problem(const struct peers *p, uint64_t id);
+
+/* The last attempt to link with a server failed by its secret, certificate or identity: only an operator can mend that. */
+bool peers_refuses(const struct peers *p, uint64_t id);
+
 /* Ends all links without callbacks; calls cb when all is closed; p is freed by then. NULL does nothing. */
 void peers_close(struct peers *p, void (*cb)(void *ctx), void *ctx);
 

@@ -43,6 +43,7 @@ struct peer {
     struct peer_stats stats;
     int64_t changed_ms; /* when `linked` last changed */
     char problem[PEER_PROBLEM_MAX];
+    bool refused; /* the last attempt failed by a proof or an identity, not by the network */
 };
 
 struct peers {

@@ -473,7 +473,7 @@ static void test_too_many_members_are_given_up(void **state)
     service_harness_turn(&f.h);
     apply_sent(&f);
     reconfig_init(&r, &f.e);
-    r.links = (struct reconfig_links){is_never_linked, NULL};
+    r.links = (struct reconfig_links){.linked = is_never_linked};
     r.log = f.e.replication;
     reconfig_configuration(&r, members, 3);
     f.e.role = REPLICATION_LEADER;

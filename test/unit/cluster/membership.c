@@ -199,6 +199,9 @@ static void hear(struct bootstrap *f, uint64_t id, enum peer_age age)
 {
     struct peer_identity who = {.id = id, .age = age};
     memset(who.cluster, age == PEER_FRESH ? 0 : (int)id, sizeof who.cluster);
+    if (age == PEER_FOUNDED) {
+        bootstrap_cluster(three, 3, who.cluster);
+    }
     bootstrap_hello(f, &who);
 }
 
@@ -217,6 +220,24 @@ static void test_founding(void **state)
     hear(&f, 2, PEER_FOUNDED);
     hear(&f, 3, PEER_FRESH);
     assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_FOUND);
+}
+
+/* A new server that lists one member more than an ensemble without any entry yet: it joins, and founds none of its own. */
+static void test_a_young_ensemble_is_joined(void **state)
+{
+    static const struct configuration_member four[] = {{1, MEMBER_VOTER, "a:1:2"},
+                                                       {2, MEMBER_VOTER, "b:1:2"},
+                                                       {3, MEMBER_VOTER, "c:1:2"},
+                                                       {4, MEMBER_VOTER, "d:1:2"}};
+    struct bootstrap f;
+    bootstrap_init(&f, 4, four, 4);
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct peer_identity who = {.id = id, .age = PEER_FOUNDED};
+        bootstrap_cluster(three, 3, who.cluster);
+        bootstrap_hello(&f, &who);
+        assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_JOIN);
+        assert_memory_equal(f.cluster, who.cluster, sizeof who.cluster);
+    }
 }
 
 /* Whose disk was wiped joins; so does who is of no ensemble yet, as soon as somebody has data. */
@@ -468,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_withdrawn_change),
         cmocka_unit_test(test_others_do_not_wait_for_the_leaving),
         cmocka_unit_test(test_founding),
+        cmocka_unit_test(test_a_young_ensemble_is_joined),
         cmocka_unit_test(test_joining),
         cmocka_unit_test(test_cluster_of_founders),
         cmocka_unit_test(test_lost_is_not_fresh),
