@@ -27,6 +27,7 @@ int command_status(int argc, char **argv);
 int command_members(int argc, char **argv);
 int command_sessions(int argc, char **argv);
 int command_secret(int argc, char **argv);
+int command_certs(int argc, char **argv);
 int command_users(int argc, char **argv);
 int command_elect(int argc, char **argv);
 int command_lock(int argc, char **argv);

@@ -12,6 +12,8 @@ static const struct command_row COMMANDS[] = {
     {"sessions", "List the sessions; tell why one ended, or end it.", command_sessions, NULL,
      false},
     {"users", "Edit the file of users for authentication by digest.", command_users, NULL, false},
+    {"certs", "Make a CA and certificates for TLS, for tests and small sites.", command_certs, NULL,
+     false},
     {"secret", "Make a random secret for the servers of an ensemble.", command_secret, NULL, false},
     {"demo", "See a leader killed and the next one take over, in a few seconds.", command_demo,
      NULL, false},
