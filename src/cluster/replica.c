@@ -8,6 +8,7 @@
 #include "cluster/bootstrap.h"
 #include "cluster/reconfig.h"
 #include "cluster/repair.h"
+#include "replication/disk/memory_files.h"
 #include "replication/replication_uv.h"
 
 #include <assert.h>
@@ -36,7 +37,8 @@ struct replica {
     struct repair healing;
     struct configuration_member founders[MEMBERS_MAX]; /* the configured members */
     size_t n_founders;
-    struct buf founder_text; /* their addresses */
+    struct buf founder_text;     /* their addresses */
+    struct memory_files *memory; /* the data folder of a server for tests; NULL: on disk */
     struct replication_loop *log_loop;
     struct replication *log; /* owned by log_loop; NULL: not open */
     struct peers *peers;
@@ -456,8 +458,12 @@ static int open_log(struct replica *n, bool join, char **ret_text)
         options.alone = (uint64_t)o->ensemble.alone;
     }
     int64_t began_ms = replica_now_ms(n);
-    int rc =
-        replication_loop_open(n->loop, &options, &callbacks, &sender, NULL, &n->log_loop, ret_text);
+    if (o->test && n->memory == NULL && memory_files_create(&n->memory) != 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    const struct file_ops *files = n->memory != NULL ? memory_files_ops(n->memory) : NULL;
+    int rc = replication_loop_open(n->loop, &options, &callbacks, &sender, files, &n->log_loop,
+                                   ret_text);
     if (rc != 0) {
         return rc;
     }
@@ -875,6 +881,7 @@ static void part_closed(void *ctx)
     ensemble_finish(&n->ensemble);
     reconfig_finish(&n->reconfig);
     buf_finish(&n->founder_text);
+    memory_files_destroy(n->memory);
     repair_finish(&n->healing);
     free(n->failure);
     free(n);

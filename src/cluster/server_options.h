@@ -46,6 +46,8 @@ struct server_options {
     const char *audit_file;           /* NULL: stderr */
     struct ensemble_options ensemble;
     const struct clock_source *clock;
+    bool
+        test; /* a server for tests: its data are in memory, and it takes orders (front/faults.h) */
 };
 
 /* The defaults of Apache ZooKeeper, but on 127.0.0.1:2181 and in ./conclave-data. */

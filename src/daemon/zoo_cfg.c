@@ -8,6 +8,7 @@
 #include "daemon/keys_sasl.h"
 #include "daemon/keys_tls.h"
 #include "daemon/secure_profile.h"
+#include "daemon/test_profile.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -244,12 +245,22 @@ static int config_option(struct zoo_cfg *c, const char *name, const char *value)
     return zoo_cfg_set(c, name, value, "command line", false);
 }
 
+bool zoo_cfg_is_flag(const char *argument)
+{
+    return strcmp(argument, "--test") == 0 || strcmp(argument, "--until-eof") == 0;
+}
+
 static int config_arguments(struct zoo_cfg *c, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strncmp(arg, "--", 2) != 0) {
             continue; /* the configuration file, which was read first */
+        }
+        if (zoo_cfg_is_flag(arg)) {
+            c->test |= strcmp(arg, "--test") == 0;
+            c->until_eof |= strcmp(arg, "--until-eof") == 0;
+            continue;
         }
         const char *name = arg + 2;
         const char *equals = strchr(name, '=');
@@ -285,7 +296,8 @@ static bool config_find_file(int argc, char **argv, const char **ret_path, struc
             return true;
         }
         if (strncmp(arg, "--", 2) == 0) {
-            i += strchr(arg, '=') == NULL; /* the value is the next word */
+            /* The value is the next word. */
+            i += strchr(arg, '=') == NULL && !zoo_cfg_is_flag(arg);
             continue;
         }
         if (*ret_path != NULL) {
@@ -350,6 +362,9 @@ static int config_conclude(struct zoo_cfg *c)
     o->audit_file = c->audit_file;
     /* The profile changes defaults, so it comes before the steps that use them. */
     int rc = c->secure ? secure_profile_begin(c) : 0;
+    if (rc == 0 && c->test) {
+        rc = test_profile_begin(c);
+    }
     if (rc == 0) {
         rc = config_conclude_access(c);
     }
@@ -384,6 +399,9 @@ static int config_conclude(struct zoo_cfg *c)
     if (rc == 0) {
         keys_admin_conclude(c);
         rc = secure_profile_end(c);
+    }
+    if (rc == 0 && c->test) {
+        test_profile_end(c);
     }
     if (rc != 0) {
         return rc;

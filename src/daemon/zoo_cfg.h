@@ -81,6 +81,8 @@ struct zoo_cfg {
     char *error;                   /* after a failure: one line: what happened, where, what to do */
     bool help;                     /* --help or --help-all was given: the rest is ignored */
     bool help_all;
+    bool test;      /* --test: test_profile.h */
+    bool until_eof; /* --until-eof: the server ends with its standard input */
 
     /* Own memory of options, and what the conclusions need. */
     char *data_dir;
@@ -114,6 +116,9 @@ struct zoo_cfg {
 
 void zoo_cfg_init(struct zoo_cfg *c);
 void zoo_cfg_finish(struct zoo_cfg *c);
+
+/* Whether the argument is an option without a value. */
+bool zoo_cfg_is_flag(const char *argument);
 
 /* Reads the arguments after `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
 int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv) CONCLAVE_MUST_USE;

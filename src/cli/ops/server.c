@@ -3,6 +3,7 @@
  * SIGINT or a failure, and turns the outcome into an exit code and one line.
  */
 #include "cli/common/command.h"
+#include "cli/ops/input_watch.h"
 
 #include "admin/admin.h"
 #include "base/log.h"
@@ -26,6 +27,8 @@ struct server_run {
     uv_signal_t hangup;
     struct server *server;
     struct admin *admin;
+    struct input_watch input; /* --until-eof */
+
     int exit_code;
     bool closing;
 };
@@ -49,7 +52,8 @@ static int server_exit_code_of(int error)
 static void print_help(void)
 {
     printf("usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT]\n"
-           "                       [--admin HOST:PORT|off] [--KEY VALUE ...]\n"
+           "                       [--admin HOST:PORT|off] [--test] [--until-eof]\n"
+           "                       [--KEY VALUE ...]\n"
            "\n"
            "Serves ZooKeeper clients. Without arguments: 127.0.0.1:2181, data in\n"
            "./conclave-data. Prints one line when it is ready; SIGTERM ends it cleanly.\n"
@@ -61,6 +65,8 @@ static void print_help(void)
            "                               (127.0.0.1:8080)\n"
            "  --admin off                  none\n"
            "  --server-id N                which server.N line is this server's\n"
+           "  --test                       a server for tests: nothing on disk, free ports\n"
+           "  --until-eof                  end when the standard input ends\n"
            "  -h, --help                   this text\n"
            "  --help-all                   this text and all keys, with their defaults\n"
            "\n"
@@ -89,6 +95,14 @@ static void on_server_closed(void *ctx)
     uv_close((uv_handle_t *)&run->term, NULL);
     uv_close((uv_handle_t *)&run->interrupt, NULL);
     uv_close((uv_handle_t *)&run->hangup, NULL);
+    input_watch_close(&run->input);
+}
+
+static void begin_close(struct server_run *run);
+
+static void on_input_end(void *ctx)
+{
+    begin_close(ctx);
 }
 
 static void begin_close(struct server_run *run)
@@ -213,6 +227,11 @@ static int run_server(const struct zoo_cfg *config)
                uv_signal_start(&run.hangup, on_hangup, SIGHUP) != 0) {
         run.exit_code = CLI_EXIT_INTERNAL;
         begin_close(&run);
+    } else if (config->until_eof && !input_watch_open(&run.input, &run.loop, on_input_end, &run)) {
+        fprintf(stderr, "conclave: server: --until-eof: the standard input is neither a pipe, a "
+                        "socket nor a terminal: give one that ends when the server is to end\n");
+        run.exit_code = CLI_EXIT_USAGE;
+        begin_close(&run);
     }
     if (uv_run(&run.loop, UV_RUN_DEFAULT) != 0 || uv_loop_close(&run.loop) != 0) {
         fprintf(stderr, "conclave: server: the event loop did not end cleanly\n");
@@ -226,7 +245,7 @@ static void hide_secrets(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         char *equals = strchr(argv[i], '=');
-        if (strncmp(argv[i], "--", 2) != 0) {
+        if (strncmp(argv[i], "--", 2) != 0 || zoo_cfg_is_flag(argv[i])) {
             continue;
         }
         if (equals != NULL) {

@@ -4,6 +4,7 @@
 
 #include "base/properties.h"
 #include "daemon/keys.h"
+#include "daemon/test_profile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -335,13 +336,49 @@ static void test_files(void **state)
     assert_int_equal(unlink(cfg) | unlink(dynamic) | unlink(myid) | rmdir(dir), 0);
 }
 
+/* A server for tests changes defaults, and what is given wins. */
+static void test_for_tests(void **state)
+{
+    struct zoo_cfg c;
+    assert_int_equal(parse(&c, "--test --until-eof"), 0);
+    assert_true(c.options.test && c.until_eof);
+    assert_string_equal(c.options.listen.host, "127.0.0.1");
+    assert_int_equal(c.options.listen.port, 0);
+    assert_int_equal(c.admin.options.listen.port, 0);
+    assert_int_equal(c.options.limits.tick_ms, TEST_TICK_MS);
+    assert_int_equal(c.options.limits.session_min_ms, TEST_SESSION_MIN_MS);
+    assert_int_equal(c.options.limits.session_max_ms, TEST_SESSION_MAX_MS);
+    assert_string_equal(c.admin.options.words, "*");
+    assert_int_equal(c.notices.len, 0);
+    zoo_cfg_finish(&c);
+
+    assert_int_equal(parse(&c, "--clientPort 2222 --test --tickTime 500 --admin off --data x"), 0);
+    assert_int_equal(c.options.listen.port, 2222);
+    assert_int_equal(c.options.limits.session_min_ms, 1000);
+    assert_false(c.admin.options.http || c.until_eof);
+    assert_non_null(strstr(buf_cstr(&c.notices), "nothing on disk"));
+    zoo_cfg_finish(&c);
+
+    assert_int_equal(parse(&c, "--test --server.1 a:1:2 --server.2 b:1:2"), CONCLAVE_EINVAL);
+    assert_non_null(strstr(c.error, "server.N"));
+    zoo_cfg_finish(&c);
+    assert_int_equal(parse(&c, "--tickTime 500"), 0);
+    assert_false(c.options.test || c.until_eof);
+    zoo_cfg_finish(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_properties), cmocka_unit_test(test_table),
-        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_command_line),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_files),
-        cmocka_unit_test(test_admin),      cmocka_unit_test(test_a_file_without_end),
+        cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_for_tests),
+        cmocka_unit_test(test_admin),
+        cmocka_unit_test(test_a_file_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
