@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/transition.h"
 #include "cluster/bootstrap.h"
+#include "cluster/peer_credentials.h"
 #include "cluster/reconfig.h"
 #include "cluster/repair.h"
 #include "replication/disk/memory_files.h"
@@ -404,8 +405,7 @@ static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice b
 
 static void on_refused(void *ctx, const char *address, const char *reason, uint64_t count)
 {
-    log_warn("server", "peer-refused", "address=%s count=%llu reason=\"%s\"", address,
-             (unsigned long long)count, reason);
+    peer_credentials_tell_refused(address, reason, count);
 }
 
 /* Opening */
@@ -497,6 +497,7 @@ static int open_peers(struct replica *n, char **ret_text)
         .host = e->members[e->me].hosts[0].host,
         .security = e->security,
         .secret = e->secret,
+        .other_secret = e->other_secret,
         .certificates = &e->tls,
         .verify_hosts = e->verify_hosts,
         .silence_ms = 2 * e->election_ms,
@@ -911,16 +912,14 @@ void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
 
 bool replica_reload(struct replica *n)
 {
-    char why[TLS_TEXT_MAX] = "";
-    if (n->peers == NULL || n->options->ensemble.security != PEER_SECURITY_CERTIFICATES) {
-        return false;
+    return n->peers != NULL && peer_credentials_reload(n->peers, &n->options->ensemble);
+}
+
+void replica_set_secrets(struct replica *n, struct slice secret, struct slice other)
+{
+    if (n->peers != NULL) {
+        peer_credentials_set(n->peers, &n->options->ensemble, secret, other);
     }
-    if (peers_reload(n->peers, why) == 0) {
-        log_info("server", "peer-certificates-reloaded", "links=\"new ones use them\"");
-    } else {
-        log_warn("server", "peer-certificates-kept", "reason=\"%s\"", why);
-    }
-    return true;
 }
 
 const char *replica_mode(const struct replica *n)

@@ -64,6 +64,9 @@ void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx);
 /* Reads the certificate files of the peer links again. False: there are none. */
 bool replica_reload(struct replica *n);
 
+/* Other secrets for new peer links, as in ensemble_options, with a log line. Nothing happens without a secret. */
+void replica_set_secrets(struct replica *n, struct slice secret, struct slice other);
+
 /* The applied members, or the configured ones until then; borrowed until the loop runs. */
 size_t replica_members(const struct replica *n, const struct configuration_member **ret);
 

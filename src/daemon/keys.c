@@ -277,7 +277,8 @@ const struct key_row key_table[] = {
     BOOL("quorumListenOnAllIPs", members.listen_all, 0,
          "yes: open the peer port on every interface (no)"),
     TEXT("clusterSecretFile", members.secret_file,
-         "file with the secret of the ensemble, at least 16 characters"),
+         "file with the secret of the ensemble, at least 16 characters; a second line is another "
+         "one that is accepted, too, while it is replaced"),
     SPECIAL("clusterSecret", key_set_secret, "the secret itself"),
     BOOL("sslQuorum", members.ssl_quorum, 0,
          "yes: servers authenticate each other by the certificates of the ssl.quorum keys (no)"),

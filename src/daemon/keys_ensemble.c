@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* asprintf */
 #include "daemon/keys_ensemble.h"
 
+#include "base/log.h"
+#include "cluster/replica.h"
 #include "daemon/key_values.h"
 #include "daemon/keys_tls.h"
 
@@ -33,6 +35,7 @@ void keys_ensemble_finish(struct keys_ensemble *m)
     }
     free(m->lines);
     text_wipe(&m->secret);
+    text_wipe(&m->other_secret);
     free(m->secret_file);
     keys_tls_values_finish(&m->tls);
     *m = (struct keys_ensemble){0};
@@ -290,6 +293,39 @@ static int members_check(struct zoo_cfg *c)
 
 /* The link */
 
+/* Cuts what is blank at the end of a text. */
+static char *secret_trim(char *text)
+{
+    size_t len = strlen(text);
+    while (len > 0 && isspace((unsigned char)text[len - 1])) {
+        text[--len] = '\0';
+    }
+    return text;
+}
+
+/* The lines of the file: the secret, and a second one that is accepted as well. */
+static int secret_set_lines(struct zoo_cfg *c, char *text)
+{
+    struct keys_ensemble *m = &c->members;
+    char *rest = secret_trim(text);
+    char *first = strsep(&rest, "\n");
+    int rc = 0;
+    if (rest != NULL) {
+        char *second = strsep(&rest, "\n");
+        if (rest != NULL) {
+            return key_fail(c,
+                            "clusterSecretFile: %s has more than two lines: the first is the "
+                            "secret, the second one is accepted as well while it is replaced",
+                            m->secret_file);
+        }
+        rc = key_set_secret(c, "clusterSecretFile", secret_trim(second), m->secret_file);
+        m->other_secret = m->secret;
+        m->secret = NULL;
+    }
+    return rc != 0 ? rc
+                   : key_set_secret(c, "clusterSecretFile", secret_trim(first), m->secret_file);
+}
+
 static int members_read_secret(struct zoo_cfg *c)
 {
     struct keys_ensemble *m = &c->members;
@@ -304,9 +340,6 @@ static int members_read_secret(struct zoo_cfg *c)
     }
     buf_init(&text, 0);
     int rc = key_read_file(c, m->secret_file, &text);
-    while (rc == 0 && text.len > 0 && isspace(text.data[text.len - 1])) {
-        text.len--;
-    }
     const char *line = rc == 0 ? buf_cstr(&text) : NULL;
     if (rc == 0 && line == NULL) {
         rc = CONCLAVE_ENOMEM;
@@ -314,7 +347,7 @@ static int members_read_secret(struct zoo_cfg *c)
         rc = key_fail(c, "clusterSecretFile: %s contains NUL bytes: use a text file",
                       m->secret_file);
     } else if (rc == 0) {
-        rc = key_set_secret(c, "clusterSecretFile", line, m->secret_file);
+        rc = secret_set_lines(c, (char *)text.data);
     }
     buf_wipe(&text);
     if (rc == 0 && stat(m->secret_file, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
@@ -323,6 +356,26 @@ static int members_read_secret(struct zoo_cfg *c)
                    m->secret_file);
     }
     return rc;
+}
+
+void keys_ensemble_reload_secrets(const char *path, struct replica *node)
+{
+    struct zoo_cfg c = {.members = {.secret_file = strdup(path)}};
+    struct keys_ensemble *m = &c.members;
+    buf_init(&c.notices, 0);
+    int rc = m->secret_file != NULL ? members_read_secret(&c) : CONCLAVE_ENOMEM;
+    if (rc == 0) {
+        replica_set_secrets(node, slice_str(m->secret),
+                            m->other_secret != NULL ? slice_str(m->other_secret) : SLICE_NULL);
+    } else {
+        log_warn("server", "cluster-secret-kept", "reason=\"%s\"",
+                 c.error != NULL ? c.error : conclave_strerror(rc));
+    }
+    text_wipe(&m->secret);
+    text_wipe(&m->other_secret);
+    free(m->secret_file);
+    free(c.error);
+    buf_finish(&c.notices);
 }
 
 static void members_set_listen(struct zoo_cfg *c, const struct server_line *me)
@@ -376,6 +429,8 @@ static int members_secure(struct zoo_cfg *c)
     if (m->secret != NULL) {
         e->security = PEER_SECURITY_SECRET;
         e->secret = slice_str(m->secret);
+        e->other_secret = m->other_secret != NULL ? slice_str(m->other_secret) : SLICE_NULL;
+        e->secret_file = m->secret_file;
         return 0;
     }
     const char *open = members_find_open(c);

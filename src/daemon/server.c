@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/transition.h"
 #include "cluster/server_options.h"
+#include "daemon/keys_ensemble.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
 
@@ -486,7 +487,12 @@ bool server_address(const struct server *s, enum client_door door, struct net_ad
 
 void server_reload(struct server *s)
 {
+    const char *secrets = s->options.ensemble.secret_file;
     bool links = s->node != NULL && replica_reload(s->node);
+    if (s->node != NULL && secrets != NULL) {
+        keys_ensemble_reload_secrets(secrets, s->node);
+        links = true;
+    }
     if (s->verifier != NULL) {
         password_checker_reload(s->verifier);
         links = true;

@@ -48,8 +48,8 @@ int server_open(struct uv_loop_s *loop, const struct server_options *options,
 /* Numeric address of a client port; false: the port is off. */
 bool server_address(const struct server *s, enum client_door door, struct net_address *ret);
 
-/* Reads the certificate files again, for new connections. If a file is unusable, the old ones stay in use, with a log
- * line. */
+/* Reads the certificate files and clusterSecretFile again, for new connections. If a file is unusable, the old ones stay in
+ * use, with a log line. */
 void server_reload(struct server *s);
 
 int64_t server_id(const struct server *s);

@@ -66,6 +66,7 @@ struct keys_ensemble {
     bool standalone_enabled;
     bool listen_all;
     char *secret;
+    char *other_secret; /* the second line of the file: accepted, not sent */
     char *secret_file;
     bool ssl_quorum;
     bool verify_hosts;

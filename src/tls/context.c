@@ -168,7 +168,7 @@ static int context_fill(struct tls_context *c, const struct tls_settings *s, cha
                                       "OpenSSL refuses the TLS versions: see its configuration");
     }
     if (c->secret) {
-        return psk_use(ctx, s->secret);
+        return psk_use(ctx, s->secret, s->other_secret);
     }
     if (s->server && s->cert_file == NULL) {
         return certificate_store_fail(

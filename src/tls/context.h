@@ -49,6 +49,7 @@ struct tls_settings {
     /* Not null: both sides prove this secret, by TLS 1.3, and of the fields above only `server` has an effect. It must
      * be hard to guess, because an eavesdropper can check guesses. */
     struct slice secret;
+    struct slice other_secret; /* accepted from the other side as well, never sent; null: none */
 };
 
 struct tls_context;

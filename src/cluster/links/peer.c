@@ -90,7 +90,7 @@ static void peers_on_not_accepted(void *ctx, int error)
 
 /* Begin and end */
 
-static int peers_make_contexts(const struct peers *p, struct slice secret,
+static int peers_make_contexts(const struct peers *p, struct slice secret, struct slice other,
                                struct tls_context **ret_server, struct tls_context **ret_client,
                                char why[TLS_TEXT_MAX])
 {
@@ -101,6 +101,7 @@ static int peers_make_contexts(const struct peers *p, struct slice secret,
         return 0;
     }
     s.secret = secret;
+    s.other_secret = other;
     s.peer = TLS_PEER_NEED;
     s.server = true;
     int rc = tls_context_create(&s, &server, why);
@@ -117,32 +118,67 @@ static int peers_make_contexts(const struct peers *p, struct slice secret,
     return 0;
 }
 
+/* Makes the contexts from secrets. An eavesdropper can check guesses offline; the costly derivation slows each guess
+ * down. */
+static int peers_make_secret_contexts(const struct peers *p, struct slice secret,
+                                      struct slice other, struct tls_context **ret_server,
+                                      struct tls_context **ret_client, char why[TLS_TEXT_MAX])
+{
+    static const char purpose[] = "conclave: secret of the servers of an ensemble";
+    uint8_t key[SCRYPT_KEY_SIZE];
+    uint8_t other_key[SCRYPT_KEY_SIZE];
+    bool two = !slice_is_null(other);
+    if (secret.len < PEER_SECRET_MIN || (two && other.len < PEER_SECRET_MIN)) {
+        snprintf(why, TLS_TEXT_MAX,
+                 "the secret of the cluster is shorter than %d bytes: use a longer one",
+                 PEER_SECRET_MIN);
+        return CONCLAVE_EINVAL;
+    }
+    why[0] = '\0';
+    int rc = scrypt_stretch(secret, purpose, key) == 0 &&
+                     (!two || scrypt_stretch(other, purpose, other_key) == 0)
+                 ? 0
+                 : CONCLAVE_ENOMEM;
+    if (rc == 0) {
+        rc = peers_make_contexts(p, slice_make(key, sizeof key),
+                                 two ? slice_make(other_key, sizeof other_key) : SLICE_NULL,
+                                 ret_server, ret_client, why);
+    }
+    explicit_bzero(key, sizeof key);
+    explicit_bzero(other_key, sizeof other_key);
+    return rc;
+}
+
 static int peers_secure(struct peers *p, const struct peer_options *o, char **ret_text)
 {
     char why[TLS_TEXT_MAX];
-    uint8_t key[SCRYPT_KEY_SIZE];
-    struct slice secret = SLICE_NULL;
-    if (o->security == PEER_SECURITY_SECRET) {
-        if (o->secret.len < PEER_SECRET_MIN) {
-            return text_fail(ret_text, CONCLAVE_EINVAL,
-                             "the secret of the cluster is shorter than %d bytes: use a longer one",
-                             PEER_SECRET_MIN);
-        }
-        /* An eavesdropper can check guesses offline; the costly derivation slows each guess down. */
-        if (scrypt_stretch(o->secret, "conclave: secret of the servers of an ensemble", key) != 0) {
-            return CONCLAVE_ENOMEM;
-        }
-        secret = slice_make(key, sizeof key);
-    } else if (o->security == PEER_SECURITY_CERTIFICATES) {
+    int rc;
+    if (o->security == PEER_SECURITY_CERTIFICATES) {
         p->certificates = *o->certificates;
     }
-    int rc = peers_make_contexts(p, secret, &p->conns.server, &p->conns.client, why);
-    explicit_bzero(key, sizeof key);
+    if (o->security == PEER_SECURITY_SECRET) {
+        rc = peers_make_secret_contexts(p, o->secret, o->other_secret, &p->conns.server,
+                                        &p->conns.client, why);
+    } else {
+        rc =
+            peers_make_contexts(p, SLICE_NULL, SLICE_NULL, &p->conns.server, &p->conns.client, why);
+    }
     if (rc != 0) {
-        return text_fail(ret_text, rc, "links between servers: %s", why);
+        return rc == CONCLAVE_ENOMEM ? rc
+                                     : text_fail(ret_text, rc, "links between servers: %s", why);
     }
     p->conns.verify_hosts = o->security == PEER_SECURITY_CERTIFICATES && o->verify_hosts;
     return 0;
+}
+
+/* New connections use these contexts from now on; those that are up keep theirs. */
+static void peers_take_contexts(struct peers *p, struct tls_context *server,
+                                struct tls_context *client)
+{
+    tls_context_release(p->conns.server);
+    tls_context_release(p->conns.client);
+    p->conns.server = server;
+    p->conns.client = client;
 }
 
 int peers_reload(struct peers *p, char why[TLS_TEXT_MAX])
@@ -152,12 +188,22 @@ int peers_reload(struct peers *p, char why[TLS_TEXT_MAX])
     if (p->security != PEER_SECURITY_CERTIFICATES) {
         return 0;
     }
-    int rc = peers_make_contexts(p, SLICE_NULL, &server, &client, why);
+    int rc = peers_make_contexts(p, SLICE_NULL, SLICE_NULL, &server, &client, why);
     if (rc == 0) {
-        tls_context_release(p->conns.server);
-        tls_context_release(p->conns.client);
-        p->conns.server = server;
-        p->conns.client = client;
+        peers_take_contexts(p, server, client);
+    }
+    return rc;
+}
+
+int peers_set_secrets(struct peers *p, struct slice secret, struct slice other,
+                      char why[TLS_TEXT_MAX])
+{
+    struct tls_context *server;
+    struct tls_context *client;
+    assert(p->security == PEER_SECURITY_SECRET);
+    int rc = peers_make_secret_contexts(p, secret, other, &server, &client, why);
+    if (rc == 0) {
+        peers_take_contexts(p, server, client);
     }
     return rc;
 }

@@ -60,7 +60,8 @@ struct peer_options {
     struct peer_identity identity; /* of this server */
     const char *host;              /* the host name by which peers know this server; NULL: none */
     enum peer_security security;
-    struct slice secret; /* with SECRET; PEER_SECRET_MIN bytes or more */
+    struct slice secret;       /* with SECRET; PEER_SECRET_MIN bytes or more */
+    struct slice other_secret; /* accepted as well, while a new one replaces it; null: none */
     /* with CERTIFICATES; the fields `server` and `peer` are ignored */
     const struct tls_settings *certificates;
     bool verify_hosts; /* with CERTIFICATES: their SAN must name the member's host */
@@ -127,6 +128,11 @@ int peers_set_members(struct peers *p, const struct peer_member *members,
 /* Reads the certificate files again, for new connections. 0, CONCLAVE_EINVAL with `why`, or CONCLAVE_ENOMEM; after an
  * error the old ones stay in use. */
 int peers_reload(struct peers *p, char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
+
+/* The same for links with a secret: other secrets for new connections, as in peer_options; links that are up stay. Takes
+ * the time of an scrypt for each. */
+int peers_set_secrets(struct peers *p, struct slice secret, struct slice other,
+                      char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
 
 /* Queues a frame; channel is 1 to 255. Always takes the bytes. 0, or CONCLAVE_EDISCONNECTED, CONCLAVE_EBUSY (the queue
  * is full), CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM: the frame was dropped. */

@@ -168,6 +168,17 @@ static void secret_from_a_file(void **state)
     assert_true(slice_equal_str(c.options.ensemble.secret, SECRET " and more"));
     assert_false(noticed(&c, "chmod"));
     zoo_cfg_finish(&c);
+    assert_true(slice_is_null(c.options.ensemble.other_secret));
+    file_write("secret", SECRET " new \r\n" SECRET " old\n\n", 0600);
+    zoo_cfg_finish(&c);
+    parse(&c, line, NULL);
+    assert_true(slice_equal_str(c.options.ensemble.secret, SECRET " new"));
+    assert_true(slice_equal_str(c.options.ensemble.other_secret, SECRET " old"));
+    zoo_cfg_finish(&c);
+    file_write("secret", SECRET "\nshort\n", 0600);
+    refuse(line, "shorter than 16");
+    file_write("secret", SECRET " 1\n" SECRET " 2\n" SECRET " 3\n", 0600);
+    refuse(line, "more than two lines");
     file_write("secret", SECRET, 0640);
     parse(&c, line, NULL);
     assert_true(noticed(&c, "chmod 600"));

@@ -102,6 +102,52 @@ static void same_secret_links(void **state)
     expect_linked();
 }
 
+/* The steps of a rotation, and what a left-out step does. */
+static void use_secrets(struct replica *n, const char *secret, const char *other)
+{
+    use_secret(n, secret);
+    n->options.other_secret = slice_str(other);
+}
+
+static void old_links_with_old_and_new(void **state)
+{
+    use_secret(&one, SECRET);
+    use_secrets(&two, SECRET, SECRET " new");
+    expect_linked();
+}
+
+static void old_and_new_links_with_new_and_old(void **state)
+{
+    use_secrets(&one, SECRET, SECRET " new");
+    use_secrets(&two, SECRET " new", SECRET);
+    expect_linked();
+}
+
+static void new_and_old_links_with_new(void **state)
+{
+    use_secrets(&one, SECRET " new", SECRET);
+    use_secret(&two, SECRET " new");
+    expect_linked();
+}
+
+static void a_step_too_far_is_refused(void **state)
+{
+    use_secret(&one, SECRET);
+    use_secrets(&two, SECRET " new", SECRET);
+    expect_refused("another secret");
+}
+
+static void short_other_secret_is_refused(void **state)
+{
+    const struct peer_callbacks callbacks = {0};
+    struct peers *p = NULL;
+    char *text = NULL;
+    use_secrets(&one, SECRET, "fifteen letters");
+    assert_int_equal(peers_open(&one.loop, &one.options, &callbacks, &p, &text), CONCLAVE_EINVAL);
+    assert_non_null(strstr(text, "shorter than 16"));
+    free(text);
+}
+
 static void another_secret_is_refused(void **state)
 {
     use_secret(&one, SECRET);
@@ -539,6 +585,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(same_secret_links),
         CASE(another_secret_is_refused),
+        CASE(old_links_with_old_and_new),
+        CASE(old_and_new_links_with_new_and_old),
+        CASE(new_and_old_links_with_new),
+        CASE(a_step_too_far_is_refused),
+        CASE(short_other_secret_is_refused),
         CASE(no_secret_is_refused),
         CASE(short_secret_is_refused),
         CASE(large_and_many_frames_pass_encrypted),

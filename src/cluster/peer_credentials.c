@@ -1,0 +1,45 @@
+#include "cluster/peer_credentials.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+bool peer_credentials_reload(struct peers *p, const struct ensemble_options *o)
+{
+    char why[TLS_TEXT_MAX] = "";
+    if (o->security != PEER_SECURITY_CERTIFICATES) {
+        return false;
+    }
+    if (peers_reload(p, why) == 0) {
+        log_info("server", "peer-certificates-reloaded", "links=\"new ones use them\"");
+    } else {
+        log_warn("server", "peer-certificates-kept", "reason=\"%s\"", why);
+    }
+    return true;
+}
+
+void peer_credentials_set(struct peers *p, const struct ensemble_options *o, struct slice secret,
+                          struct slice other)
+{
+    char why[TLS_TEXT_MAX] = "";
+    if (o->security != PEER_SECURITY_SECRET) {
+        return;
+    }
+    if (peers_set_secrets(p, secret, other, why) == 0) {
+        log_info("server", "cluster-secret-reloaded", "accepted=%d links=\"new ones use it\"",
+                 slice_is_null(other) ? 1 : 2);
+    } else {
+        log_warn("server", "cluster-secret-kept", "reason=\"%s\"",
+                 why[0] != '\0' ? why : "out of memory");
+    }
+}
+
+void peer_credentials_tell_refused(const char *address, const char *reason, uint64_t count)
+{
+    bool secret = reason != NULL && strstr(reason, "secret") != NULL;
+    log_warn("server", "peer-refused", "address=%s count=%llu reason=\"%s\"%s", address,
+             (unsigned long long)count, reason,
+             secret ? " advice=\"give both servers the same clusterSecretFile; to change the "
+                      "secret without a stop, see docs/ensemble.md\""
+                    : "");
+}
