@@ -101,14 +101,16 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->site.sessions = (struct session_route){.view = &a->view, .admission = &a->site.admission};
     admission_init(&a->site.admission);
     a->site.backup = backup_create(loop, &a->view, &a->site.admission);
+    a->site.backups = backup_route_create(loop, &a->view, &a->site.admission);
     a->site.tokens = tokens_create(loop, &a->view);
     bool with_console = console_site_init(&a->site.console, loop, &a->view);
-    a->open_parts = (a->site.backup != NULL) + (a->site.tokens != NULL) + with_console;
+    a->open_parts = (a->site.backup != NULL) + (a->site.backups != NULL) +
+                    (a->site.tokens != NULL) + with_console;
     if (a->open_parts == 0) {
         free(a);
         return CONCLAVE_ENOMEM;
     }
-    if (a->open_parts < 3) {
+    if (a->open_parts < 4) {
         admin_close(a, NULL, NULL);
         return CONCLAVE_ENOMEM;
     }
@@ -137,6 +139,7 @@ void admin_attach(struct admin *a, struct server *s)
 {
     if (a->view.server != NULL) {
         backup_cancel(a->site.backup);
+        backup_route_cancel(a->site.backups);
         tokens_cancel(a->site.tokens);
         server_service(a->view.server)->words = (struct service_words){0};
     }
@@ -192,6 +195,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     a->closed = cb;
     a->closed_ctx = ctx;
     backup_close(a->site.backup, admin_on_part_closed, a);
+    backup_route_close(a->site.backups, admin_on_part_closed, a);
     tokens_close(a->site.tokens, admin_on_part_closed, a);
     console_site_close(&a->site.console, admin_on_part_closed, a);
     port_certificates_close(a->secure, admin_on_part_closed, a);

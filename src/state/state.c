@@ -105,6 +105,11 @@ void state_destroy(struct state *s)
     free(s);
 }
 
+int64_t state_time_ms(const struct state *s)
+{
+    return s->time_ms;
+}
+
 int64_t state_zxid(const struct state *s)
 {
     return s->zxid;

@@ -100,6 +100,9 @@ enum {
         16 << 20, /* bytes of a multiRead's reply; beyond: CONCLAVE_SYSTEM_ERROR */
 };
 
+/* The time of the last applied command; 0: none yet. */
+int64_t state_time_ms(const struct state *s);
+
 /* A watch that a read asks for and that the caller must set (path borrowed from the request body). */
 struct state_watch {
     enum { STATE_WATCH_NONE, STATE_WATCH_DATA, STATE_WATCH_CHILD } kind;

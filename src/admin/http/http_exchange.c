@@ -281,6 +281,9 @@ static bool exchange_fill_piece(struct http_exchange *x, struct buf *out)
         bool goes_on = source->next(source->ctx, out, HTTP_PIECE_MAX);
         assert(out->len - at <= HTTP_PIECE_MAX);
         x->rests = out->len == at;
+        if (goes_on && x->rests && source->over != NULL && source->over(source->ctx)) {
+            http_response_finish(&x->response);
+        }
         return goes_on;
     }
     size_t room = x->source_left < HTTP_PIECE_MAX ? (size_t)x->source_left : HTTP_PIECE_MAX;

@@ -44,6 +44,8 @@ struct http_source {
     /* Appends 1 to `room` bytes to out; an endless source may append nothing, and calls http_wake when it has more.
      * False: the rest is not available, and the connection is closed. */
     bool (*next)(void *ctx, struct buf *out, size_t room);
+    /* For an endless source that has an end after all: after next appended nothing, true ends the answer. Or NULL. */
+    bool (*over)(void *ctx);
     void (*close)(void *ctx); /* always called in the end */
     void *ctx;
     uint64_t len; /* of all pieces; unused if endless */

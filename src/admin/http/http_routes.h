@@ -12,12 +12,14 @@
  *   /sessions/why, /sessions/ended, /sessions/kill   session_route.h
  *   /fence       whether a token is the newest (token_route.h)
  *   /console     the web console (console_route.h)
+ *   /backup      a backup, for administrators (backup_route.h)
  *   /readyz      200 while the server serves clients and answers writes, otherwise 503 and the reason
  */
 #ifndef ADMIN_HTTP_HTTP_ROUTES_H
 #define ADMIN_HTTP_HTTP_ROUTES_H
 
 #include "admin/answers/server_view.h"
+#include "admin/http/backup_route.h"
 #include "admin/http/console_route.h"
 #include "admin/http/session_route.h"
 #include "admin/http/snapshot_route.h"
@@ -28,6 +30,7 @@ struct site {
     struct view *view;
     struct admission admission;
     struct backup *backup;
+    struct backup_route *backups;
     struct transfer transfer;
     struct session_route sessions;
     struct tokens *tokens;

@@ -60,6 +60,14 @@ static void asking_send(struct asking *g)
 static size_t asking_on_data(void *owner, struct slice bytes)
 {
     struct asking *g = owner;
+    if (g->ask->take != NULL) {
+        int error = g->ask->take(g->ask->take_ctx, bytes);
+        if (error != 0) {
+            asking_end(g, error, conclave_strerror(error));
+        }
+        (void)uv_timer_again(&g->run->timer);
+        return bytes.len;
+    }
     buf_append_slice(&g->ask->answer, bytes);
     if (!buf_ok(&g->ask->answer)) {
         asking_end(g, CONCLAVE_ENOMEM, "the answer is too long");
@@ -222,7 +230,8 @@ static bool query_run_all(struct query_run *run, int64_t timeout_ms, struct serv
     bool ready = all.list != NULL && run->read_buffer != NULL && uv_loop_init(&run->loop) == 0;
     if (ready) {
         (void)uv_timer_init(&run->loop, &run->timer); /* cannot fail, nor can the start */
-        (void)uv_timer_start(&run->timer, query_on_timer, (uint64_t)timeout_ms, 0);
+        (void)uv_timer_start(&run->timer, query_on_timer, (uint64_t)timeout_ms,
+                             (uint64_t)timeout_ms);
         uv_unref((uv_handle_t *)&run->timer); /* the loop ends with the last question */
         run->timer.data = &all;
         for (size_t i = 0; i < count; i++) {

@@ -18,6 +18,10 @@ struct server_query {
     size_t index;          /* of the caller: which server this is */
     struct slice question; /* borrowed */
     struct buf answer;     /* made by server_query_all, finished by the caller */
+    /* Takes the bytes of the answer as they come, instead of `answer`; an error (below 0) ends the question. The time then
+     * is that between two pieces. Or NULL. */
+    int (*take)(void *ctx, struct slice bytes);
+    void *take_ctx;
     int error;             /* 0, CONCLAVE_ERESOLVE, _EDISCONNECTED, _ETIMEDOUT, _ETLS, _ENOMEM */
     char why[ASK_WHY_MAX]; /* of an error: its text */
 };

@@ -11,6 +11,8 @@ static const struct command_row COMMANDS[] = {
     {"members", "Show or change the members of the ensemble.", command_members, NULL, false},
     {"sessions", "List the sessions; tell why one ended, or end it.", command_sessions, NULL,
      false},
+    {"backup", "Write a backup of a running server to a file.", command_backup, NULL, false},
+    {"restore", "Check backups, and make a data folder from them.", command_restore, NULL, false},
     {"users", "Edit the file of users for authentication by digest.", command_users, NULL, false},
     {"certs", "Make a CA and certificates for TLS, for tests and small sites.", command_certs, NULL,
      false},

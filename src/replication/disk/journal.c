@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "replication/disk/log_scan.h"
 #include "replication/disk/segment.h"
 
 #include <assert.h>
@@ -484,8 +485,9 @@ int journal_dispose(struct journal *journal, const struct journal_segment *segme
     if (path == NULL) {
         return -ENOMEM;
     }
-    int rv =
-        segment->size == journal->segment_bytes ? into_pool(journal, path, segment->size) : -EAGAIN;
+    /* A backup may still read it: it keeps its open file, but only if nobody overwrites that. */
+    bool recycle = segment->size == journal->segment_bytes && !log_scan_active();
+    int rv = recycle ? into_pool(journal, path, segment->size) : -EAGAIN;
     if (rv == -EAGAIN) {
         rv = journal->ops->remove(journal->ops->ctx, path);
     }

@@ -110,6 +110,12 @@ bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt)
     return get_le32(data + 36) == frame_header_checksum(data, salt);
 }
 
+bool frame_place(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt, struct segment_place *ret)
+{
+    *ret = (struct segment_place){frame_size(data), get_le64(data + 24), get_le32(data + 32)};
+    return ret->size > 0 && frame_header_check(data, salt);
+}
+
 bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct segment_frame *ret)
 {
     if (len < FRAME_HEADER_SIZE || frame_size(data) != len ||

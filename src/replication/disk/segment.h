@@ -52,6 +52,16 @@ size_t frame_size(const uint8_t data[FRAME_HEADER_SIZE]);
  * clients cannot pass it. */
 bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt);
 
+/* Where a frame ends, and what it holds, as its header says. */
+struct segment_place {
+    size_t size;
+    uint64_t index; /* of the first entry */
+    uint32_t count;
+};
+
+/* False: there is no frame with this salt. */
+bool frame_place(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt, struct segment_place *ret);
+
 /* Whether len bytes are exactly one intact frame with this salt. */
 bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct segment_frame *ret);
 

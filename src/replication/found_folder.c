@@ -1,0 +1,139 @@
+#include "replication/found_folder.h"
+
+#include "replication/disk/data_folder.h"
+#include "replication/disk/journal.h"
+#include "replication/disk/segment.h"
+#include "replication/disk/snapshot_file.h"
+#include "replication/raft/engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define SEGMENT_BYTES (1u << 20) /* of the first segment; the server makes larger ones */
+
+/* Writes the pieces of the state in blocks of the snapshot file. */
+static int found_write_content(const struct found_folder *f, struct snapshot_writer *w,
+                               struct error_text *problem)
+{
+    struct buf pending;
+    buf_init(&pending, 0);
+    int more = 1;
+    int rv = 0;
+    while (rv == 0 && (more == 1 || pending.len > 0)) {
+        if (more == 1 && pending.len < SNAPSHOT_BLOCK_SIZE) {
+            more = f->step(f->ctx, SNAPSHOT_BLOCK_SIZE, &pending);
+            rv = more < 0 ? more : buf_ok(&pending) ? 0 : CONCLAVE_ENOMEM;
+        }
+        if (rv == 0 && (pending.len >= SNAPSHOT_BLOCK_SIZE || (more == 0 && pending.len > 0))) {
+            size_t len = pending.len < SNAPSHOT_BLOCK_SIZE ? pending.len : SNAPSHOT_BLOCK_SIZE;
+            rv = snapshot_writer_block(w, slice_make(pending.data, len), problem);
+            buf_consume(&pending, len);
+        }
+    }
+    buf_finish(&pending);
+    return rv;
+}
+
+static int found_write_snapshot(const struct found_folder *f, const struct data_folder *folder,
+                                struct slice configuration, struct error_text *problem)
+{
+    struct snapshot_meta meta = {.index = f->index, .term = f->term, .configuration_index = 1};
+    struct snapshot_writer w = {.fd = -1};
+    uint64_t *none = NULL;
+    size_t n = 0;
+    buf_init(&meta.configuration, 0);
+    buf_append_slice(&meta.configuration, configuration);
+    /* Creates the folder. */
+    int rv = snapshot_list(folder->ops, f->dir, true, &none, &n, problem);
+    free(none);
+    if (rv == 0) {
+        rv = buf_ok(&meta.configuration)
+                 ? snapshot_writer_begin(&w, folder->ops, f->dir, folder->marker.cluster, &meta,
+                                         problem)
+                 : CONCLAVE_ENOMEM;
+    }
+    if (rv == 0) {
+        rv = found_write_content(f, &w, problem);
+    }
+    if (rv == 0) {
+        rv = snapshot_writer_finish(&w, problem);
+    }
+    if (rv != 0) {
+        snapshot_writer_abort(&w);
+    }
+    buf_finish(&meta.configuration);
+    return rv;
+}
+
+/* A log that begins behind the snapshot, made as if another server had sent the snapshot. */
+static int found_write_log(const struct found_folder *f, const struct data_folder *folder,
+                           struct slice configuration, struct error_text *problem)
+{
+    struct journal journal;
+    struct journal_segment *dropped = NULL;
+    size_t n = 0;
+    struct buf frame;
+    buf_init(&frame, 0);
+    frame_begin(&frame);
+    frame_add(&frame, 1, ENTRY_CONFIGURATION, configuration);
+    int rv =
+        journal_init(&journal, folder->ops, f->dir, folder->marker.cluster, SEGMENT_BYTES, true);
+    if (rv != 0) {
+        buf_finish(&frame);
+        return rv;
+    }
+    rv = journal_create(&journal, &frame);
+    if (rv == 0) {
+        rv = journal_set_vote(&journal, f->term > 1 ? f->term : 1, 0);
+    }
+    if (rv == 0) {
+        rv = journal_begin_install(&journal, f->index);
+    }
+    if (rv == 0) {
+        rv = journal_reset(&journal, f->index, &dropped, &n);
+    }
+    for (size_t i = 0; rv == 0 && i < n; i++) {
+        rv = journal_dispose(&journal, &dropped[i]) == 0 ? 0 : CONCLAVE_EIO;
+    }
+    if (rv == 0) {
+        rv = journal_seal(&journal);
+    }
+    if (rv != 0 && journal.problem.text != NULL) {
+        error_text_finish(problem);
+        problem->text = journal.problem.text;
+        journal.problem.text = NULL;
+    }
+    free(dropped);
+    buf_finish(&frame);
+    journal_finish(&journal);
+    return rv;
+}
+
+int found_folder_make(const struct found_folder *f, struct error_text *problem)
+{
+    struct data_folder folder = {.lock = -1};
+    struct buf configuration;
+    assert(f->index > 1 && f->term > 0 && f->server_id > 0);
+    buf_init(&configuration, 0);
+    int rv =
+        data_folder_open(&folder, file_ops_system(), f->dir, f->server_id, false, NULL, problem);
+    if (rv == 0 && folder.marker.ready) {
+        rv = error_text_set(problem, CONCLAVE_EFOREIGN,
+                            "%s has the data of a server: name an empty folder", f->dir);
+    }
+    if (rv == 0) {
+        rv = engine_encode_single(f->server_id, &configuration);
+    }
+    if (rv == 0) {
+        rv = found_write_log(f, &folder, buf_slice(&configuration), problem);
+    }
+    if (rv == 0) {
+        rv = found_write_snapshot(f, &folder, buf_slice(&configuration), problem);
+    }
+    if (rv == 0) {
+        rv = data_folder_set_ready(&folder, problem);
+    }
+    data_folder_close(&folder);
+    buf_finish(&configuration);
+    return rv;
+}

@@ -1,0 +1,33 @@
+/*
+ * Writes a data folder from which a server starts with a given state: alone, or as the first member of an ensemble whose
+ * other members begin with empty folders and receive everything from it. For a restored backup, or data of another
+ * program.
+ *
+ * The folder has a snapshot of the state, a log without entries behind it, and a cluster id of its own: it can never be
+ * taken for a member of the ensemble that the state comes from. It is durable on return; the marker that makes it a
+ * folder of Conclave comes last.
+ */
+#ifndef REPLICATION_FOUND_FOLDER_H
+#define REPLICATION_FOUND_FOLDER_H
+
+#include "base/buf.h"
+#include "replication/disk/error_text.h"
+
+#include <stdint.h>
+
+struct found_folder {
+    const char *dir; /* created if it is missing; must be empty, but for the file myid and such */
+    uint64_t server_id; /* the server that may start with it: 1 to 256 */
+    uint64_t index;     /* of the last entry that the state contains, at least 2 */
+    uint64_t term;      /* of that entry, at least 1 */
+
+    /* The state, in pieces, as state_snapshot_step: appends about max_bytes; 1: more, 0: done, or an error. */
+    int (*step)(void *ctx, size_t max_bytes, struct buf *out);
+    void *ctx;
+};
+
+/* 0; CONCLAVE_EFOREIGN: the folder is not empty; CONCLAVE_ELOCKED, CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM, or
+ * what step returned. After an error the folder is no data folder, and files may be left in it. */
+int found_folder_make(const struct found_folder *f, struct error_text *problem) CONCLAVE_MUST_USE;
+
+#endif
