@@ -294,7 +294,11 @@ static void set_peers(struct replica *n, const struct configuration_member *memb
         if (i >= count && configuration_find(members, count, m->id) != NULL) {
             continue;
         }
-        if (server_line_parse(m->address, &lines[k], &why) == 0) {
+        /* A snapshot of a server that was alone does not know its address, but the file does. */
+        const struct configuration_member *own =
+            configuration_find(n->founders, n->n_founders, m->id);
+        if (server_line_parse(m->address, &lines[k], &why) == 0 ||
+            (own != NULL && server_line_parse(own->address, &lines[k], &why) == 0)) {
             list[k] = (struct peer_member){m->id, lines[k].hosts, lines[k].n_hosts};
             k++;
         }
