@@ -148,6 +148,7 @@ static bool load_wants_zxid(const struct load *l, int64_t zxid)
 /* After a change: tells it, and stops where the caller wants. */
 static void load_changed(struct load *l, const struct backup_change *change)
 {
+    assert(l->began && !l->stopped && state_zxid(l->out.state) >= l->out.begin_zxid);
     if (l->options->changed != NULL) {
         l->options->changed(l->options->ctx, l->out.state, change);
     }
@@ -157,6 +158,7 @@ static void load_changed(struct load *l, const struct backup_change *change)
 /* The first state. */
 static int load_begin(struct load *l, struct state *state_take)
 {
+    assert(!l->began && (l->out.state == NULL || l->out.state == state_take));
     const struct backup_moment *want = &l->options->moment;
     l->out.state = state_take;
     l->began = true;
@@ -193,6 +195,7 @@ static int load_configure(struct load *l, struct slice bytes)
 static int load_snapshot(struct load *l)
 {
     struct state *state = NULL;
+    assert(l->out.state == NULL && l->content.len == l->content_size);
     int rc = state_restore(buf_slice(&l->content), &l->key, &state);
     buf_finish(&l->content);
     if (rc != 0) {

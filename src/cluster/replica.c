@@ -295,10 +295,10 @@ static void set_peers(struct replica *n, const struct configuration_member *memb
             continue;
         }
         /* A snapshot of a server that was alone does not know its address, but the file does. */
-        const struct configuration_member *own =
+        const struct configuration_member *f =
             configuration_find(n->founders, n->n_founders, m->id);
         if (server_line_parse(m->address, &lines[k], &why) == 0 ||
-            (own != NULL && server_line_parse(own->address, &lines[k], &why) == 0)) {
+            (f != NULL && server_line_parse(f->address, &lines[k], &why) == 0)) {
             list[k] = (struct peer_member){m->id, lines[k].hosts, lines[k].n_hosts};
             k++;
         }

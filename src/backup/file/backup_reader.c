@@ -180,6 +180,7 @@ static int reader_total(struct backup_reader *r, const uint8_t *bytes)
 static int reader_part(struct backup_reader *r)
 {
     struct slice part = buf_slice(&r->in);
+    assert(part.len == r->want);
     size_t len = part.len;
     int rc = 0;
     switch (r->stage) {

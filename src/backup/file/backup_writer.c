@@ -118,6 +118,7 @@ void backup_writer_end(struct backup_writer *w, struct buf *out)
 {
     uint8_t end[BACKUP_END_SIZE] = {0};
     writer_block(w, out);
+    assert(!buf_ok(out) || w->raw_len == 0);
     put_le64(end + 8, hash_u64(w->chain ^ w->total));
     put_le64(end + 16, w->total);
     buf_append(out, end, sizeof end);

@@ -11,6 +11,7 @@
 #include "cli/common/server_query.h"
 #include "cli/ops/admin_request.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,7 +54,7 @@ static const struct command_usage USAGE = {
 };
 
 /* What comes. */
-struct download {
+struct backup_download {
     struct buf head; /* of the answer; when it is complete, the text of an error */
     bool in_body;
     unsigned status;
@@ -67,17 +68,18 @@ struct download {
 
 static int on_header(void *ctx, const struct backup_header *header)
 {
-    struct download *d = ctx;
+    struct backup_download *d = ctx;
     d->header = *header;
     return 0;
 }
 
-static int take_body(struct download *d, struct slice bytes)
+static int take_body(struct backup_download *d, struct slice bytes)
 {
     if (d->status != 200) {
         buf_append_slice(&d->head, bytes);
         return d->head.len > 65536 ? CONCLAVE_ETOOBIG : 0;
     }
+    assert(d->in_body && d->write_error == 0);
     d->code = backup_reader_feed(d->reader, bytes);
     if (d->code == 0 && !fd_write_all(d->fd, bytes)) {
         d->write_error = errno;
@@ -89,7 +91,7 @@ static int take_body(struct download *d, struct slice bytes)
 
 static int take(void *ctx, struct slice bytes)
 {
-    struct download *d = ctx;
+    struct backup_download *d = ctx;
     if (d->in_body) {
         return take_body(d, bytes);
     }
@@ -103,6 +105,7 @@ static int take(void *ctx, struct slice bytes)
         return CONCLAVE_EPROTO;
     }
     d->status = (unsigned)strtoul(text + 9, NULL, 10);
+    assert(!d->in_body && d->bytes == 0);
     d->in_body = true;
     struct buf rest;
     size_t at = (size_t)(end + 4 - text);
@@ -115,8 +118,8 @@ static int take(void *ctx, struct slice bytes)
 }
 
 /* Why the download did not succeed: printed. */
-static int download_judge(struct download *d, const struct backup_options *o, const char *file,
-                          const struct server_query *ask)
+static int download_judge(struct backup_download *d, const struct backup_options *o,
+                          const char *file, const struct server_query *ask)
 {
     const char *name = USAGE.name;
     uint64_t offset;
@@ -173,7 +176,7 @@ static int make_target(const struct backup_options *o, struct buf *out)
     return 0;
 }
 
-static int download_run(struct download *d, const struct backup_options *o, const char *file)
+static int download_run(struct backup_download *d, const struct backup_options *o, const char *file)
 {
     struct server_query ask = {.take = take, .take_ctx = d};
     struct buf target;
@@ -207,7 +210,8 @@ static int download_run(struct download *d, const struct backup_options *o, cons
     return code;
 }
 
-static int print_result(const struct download *d, const struct backup_options *o, const char *file)
+static int print_result(const struct backup_download *d, const struct backup_options *o,
+                        const char *file)
 {
     const struct backup_header *h = &d->header;
     bool piped = strcmp(file, "-") == 0;
@@ -247,7 +251,7 @@ static int keep_file(int fd, const char *part, const char *file)
     return 0;
 }
 
-static int run_to_file(struct download *d, const struct backup_options *o, const char *file)
+static int run_to_file(struct backup_download *d, const struct backup_options *o, const char *file)
 {
     struct buf part;
     buf_init(&part, 0);
@@ -276,7 +280,7 @@ static int run_to_file(struct download *d, const struct backup_options *o, const
 int command_backup(int argc, char **argv)
 {
     struct backup_options o = {.common = COMMON_OPTIONS_INIT, .admin = "127.0.0.1:8080"};
-    struct download d = {.fd = STDOUT_FILENO};
+    struct backup_download d = {.fd = STDOUT_FILENO};
     struct operands operands;
     int code = options_parse(&USAGE, argc, argv, &o, &operands);
     if (code != OPTIONS_GO_ON) {

@@ -6,6 +6,7 @@
 #include "cli/common/options.h"
 #include "replication/found_folder.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ static int restore_print(const struct backup_loaded *l, const struct restore_opt
     char hex[2 * BACKUP_CLUSTER_SIZE + 1];
     struct state_stats stats;
     struct json j;
+    assert(state_zxid(l->state) >= l->begin_zxid);
     state_stats(l->state, &stats);
     for (size_t i = 0; i < sizeof l->header.cluster; i++) {
         snprintf(hex + 2 * i, 3, "%02x", l->header.cluster[i]);
@@ -112,6 +114,7 @@ static int restore_write(const struct backup_loaded *l, const struct restore_opt
         .step = restore_step,
         .ctx = l->state,
     };
+    assert(o->dir != NULL && l->state != NULL && folder.index >= l->index);
     int rc = state_snapshot_begin(l->state);
     rc = rc == 0 ? found_folder_make(&folder, &problem) : rc;
     if (rc != 0) {
