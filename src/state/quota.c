@@ -201,21 +201,19 @@ int quota_check_node(const struct write *w, struct slice path, struct slice data
     return of_nothing || data.len > BOUNDS_QUOTA_TEXT ? CONCLAVE_BAD_ARGUMENTS : 0;
 }
 
-void quota_node_created(struct state *s, const struct znode *node)
+void quota_recount(struct state *s, struct znode *stats)
 {
     struct slice root = slice_str(QUOTA_ROOT);
-    if (!slice_equal_str(znode_name(node), QUOTA_STATS)) {
+    if (!slice_equal_str(znode_name(stats), QUOTA_STATS)) {
         return;
     }
     buf_reset(&s->quota);
-    znode_append_path(node->parent, &s->quota);
+    znode_append_path(stats->parent, &s->quota);
     state_need(buf_ok(&s->quota));
     struct slice path = buf_slice(&s->quota);
     if (!slice_starts_with(path, root) || (path.len > root.len && path.data[root.len] != '/')) {
         return;
     }
-    struct znode *stats = znode_dir(node->parent)->last; /* the new node */
-    assert(stats == node);
     const struct znode *top =
         tree_find(&s->tree, slice_make(path.data + root.len, path.len - root.len));
     if (top == NULL) {
@@ -224,4 +222,11 @@ void quota_node_created(struct state *s, const struct znode *node)
         write_amounts(s, stats, 1 + (int64_t)znode_below(top),
                       (int64_t)(znode_data(top).len + znode_below_bytes(top)));
     }
+}
+
+void quota_node_created(struct state *s, const struct znode *node)
+{
+    struct znode *last = znode_dir(node->parent)->last;
+    assert(last == node); /* it is new */
+    quota_recount(s, last);
 }

@@ -26,22 +26,6 @@ struct restore {
     bool ended;    /* the end record has come */
 };
 
-/* A node's record. */
-struct image {
-    struct slice path;
-    struct slice data;
-    uint32_t acl;
-    int64_t owner;
-    int64_t czxid;
-    int64_t mzxid;
-    int64_t ctime;
-    int64_t mtime;
-    int32_t version;
-    int32_t aversion;
-    int32_t cversion;
-    int64_t pzxid;
-};
-
 static int read_counters(struct restore *x)
 {
     x->s->zxid = wire_read_i64(&x->r);
@@ -186,7 +170,7 @@ static int read_acl(struct restore *x)
     return acl_restore(&x->s->tree.acls, id, entries);
 }
 
-static bool read_image(struct wire_reader *r, struct image *ret)
+static bool read_image(struct wire_reader *r, struct node_image *ret)
 {
     ret->path = wire_read_string(r);
     ret->data = wire_read_buffer(r);
@@ -257,14 +241,9 @@ static int need_parent(struct restore *x, struct slice path, struct znode **ret)
     return znode_is_ephemeral(node) ? CONCLAVE_ECORRUPT : 0;
 }
 
-static int add_image(struct restore *x, const struct image *image, struct list *owned,
-                     struct znode **ret)
+struct znode *node_image_add(struct state *s, struct znode *parent, const struct node_image *image,
+                             struct list *owned)
 {
-    struct znode *parent;
-    int rc = need_parent(x, image->path, &parent);
-    if (rc != 0) {
-        return rc;
-    }
     struct znode_spec spec = {
         .path = image->path,
         .data = image->data,
@@ -274,17 +253,46 @@ static int add_image(struct restore *x, const struct image *image, struct list *
         .zxid = image->czxid,
         .time_ms = image->ctime,
     };
-    *ret = add_uncounted(&x->s->tree, parent, &spec);
-    if (*ret == NULL) {
-        return CONCLAVE_ENOMEM;
+    struct znode *node = add_uncounted(&s->tree, parent, &spec);
+    if (node != NULL) {
+        acl_ref(&s->tree.acls, image->acl);
+        session_count_path(s, image->owner, (int64_t)image->path.len);
     }
-    acl_ref(&x->s->tree.acls, image->acl);
-    session_count_path(x->s, image->owner, (int64_t)image->path.len);
-    return 0;
+    return node;
+}
+
+bool node_image_stat(const struct node_image *image, struct znode *node)
+{
+    node->mzxid = image->mzxid;
+    node->mtime = image->mtime;
+    node->version = image->version;
+    if (znode_dir(node) != NULL || image->cversion != 0 || image->aversion != 0 ||
+        image->pzxid != image->czxid) {
+        struct znode_dir *dir = znode_dir_need(node);
+        if (dir == NULL) {
+            return false;
+        }
+        dir->cversion = image->cversion;
+        dir->aversion = image->aversion;
+        dir->pzxid = image->pzxid;
+    }
+    return true;
+}
+
+static int add_image(struct restore *x, const struct node_image *image, struct list *owned,
+                     struct znode **ret)
+{
+    struct znode *parent;
+    int rc = need_parent(x, image->path, &parent);
+    if (rc != 0) {
+        return rc;
+    }
+    *ret = node_image_add(x->s, parent, image, owned);
+    return *ret != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
 /* Turns a placeholder, or the root that every tree begins with, into the real node. */
-static int fill_placeholder(struct restore *x, const struct image *image, struct znode *node)
+static int fill_placeholder(struct restore *x, const struct node_image *image, struct znode *node)
 {
     struct tree *t = &x->s->tree;
     struct znode_owner *owner = znode_owner_of(node);
@@ -319,7 +327,7 @@ static int fill_placeholder(struct restore *x, const struct image *image, struct
 
 static int read_node(struct restore *x)
 {
-    struct image image;
+    struct node_image image;
     if (!read_image(&x->r, &image) || acl_get(&x->s->tree.acls, image.acl) == NULL) {
         return CONCLAVE_ECORRUPT;
     }
@@ -339,18 +347,8 @@ static int read_node(struct restore *x)
     if (rc != 0) {
         return rc;
     }
-    node->mzxid = image.mzxid;
-    node->mtime = image.mtime;
-    node->version = image.version;
-    if (znode_dir(node) != NULL || image.cversion != 0 || image.aversion != 0 ||
-        image.pzxid != image.czxid) {
-        struct znode_dir *dir = znode_dir_need(node);
-        if (dir == NULL) {
-            return CONCLAVE_ENOMEM;
-        }
-        dir->cversion = image.cversion;
-        dir->aversion = image.aversion;
-        dir->pzxid = image.pzxid;
+    if (!node_image_stat(&image, node)) {
+        return CONCLAVE_ENOMEM;
     }
     uint64_t digest = digest_path(image.path);
     x->s->nodes_digest += digest_node(x->s, node, digest) + digest_children(node, digest);

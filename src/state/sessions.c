@@ -212,6 +212,18 @@ static void delete_ephemerals(struct write *w, struct session *session)
     free(victims);
 }
 
+void session_end(struct write *w, struct session *session)
+{
+    delete_ephemerals(w, session);
+    assert(list_empty(&session->ephemerals) && session->path_bytes == 0);
+    once_results_end(w->s, session);
+    w->s->sessions_digest -= digest_session(session);
+    map_remove(&w->s->sessions, &session->map);
+    account_credit(&w->s->account, ACCOUNT_SESSIONS, SESSION_MEMORY);
+    tell_session(w, STATE_SESSION_CLOSED, session->id);
+    free(session);
+}
+
 /* Closing a session that does not exist is no error, because a client's close may follow its expiry. A close without a
  * cxid is an expiry. */
 int write_close_session(struct write *w)
@@ -221,18 +233,10 @@ int write_close_session(struct write *w)
         return 0;
     }
     int rc = w->command->cxid != 0 ? check_owner(w, session) : 0;
-    if (rc != 0) {
-        return rc;
+    if (rc == 0) {
+        session_end(w, session);
     }
-    delete_ephemerals(w, session);
-    assert(list_empty(&session->ephemerals) && session->path_bytes == 0);
-    once_results_end(w->s, session);
-    w->s->sessions_digest -= digest_session(session);
-    map_remove(&w->s->sessions, &session->map);
-    account_credit(&w->s->account, ACCOUNT_SESSIONS, SESSION_MEMORY);
-    tell_session(w, STATE_SESSION_CLOSED, session->id);
-    free(session);
-    return 0;
+    return rc;
 }
 
 static void session_show(const struct session *session, struct state_session *ret)

@@ -115,6 +115,11 @@ int64_t state_zxid(const struct state *s)
     return s->zxid;
 }
 
+const struct tree *state_tree(const struct state *s)
+{
+    return &s->tree;
+}
+
 void state_succeed(struct state *s, const struct state *before)
 {
     assert(s->undo_count == 0 && !s->snapshot.active);

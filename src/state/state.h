@@ -16,6 +16,7 @@
 #include "state/members/members.h"
 
 struct state;
+struct tree;
 
 /* Creates the boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config), zxid 0. The key
  * orders tables in memory. It is random, so that clients cannot choose which keys share a bucket; nothing visible
@@ -94,6 +95,9 @@ int state_check_write(int32_t type, struct slice body) CONCLAVE_MUST_USE;
 
 /* zxid of the last applied command. */
 int64_t state_zxid(const struct state *s);
+
+/* The nodes, to look at; valid until the state changes. */
+const struct tree *state_tree(const struct state *s);
 
 enum {
     STATE_MULTI_READ_MAX =

@@ -129,6 +129,8 @@ int write_check_session(const struct write *w);
 int write_create_session(struct write *w);
 int write_attach_session(struct write *w);
 int write_close_session(struct write *w);
+/* Deletes the session's nodes and the session. */
+void session_end(struct write *w, struct session *session);
 
 /* --- batch_origins.c --- */
 /* Sets the sequence of an origin. False: out of memory. */
@@ -204,6 +206,8 @@ int quota_check(struct write *w, struct slice path, int64_t nodes, int64_t bytes
 void quota_count(struct state *s, struct slice path, int64_t nodes, int64_t bytes);
 /* A node was created: if it holds the counts of a quota, they begin with the existing nodes. */
 void quota_node_created(struct state *s, const struct znode *node);
+/* Sets the counts of a node that holds them to what the tree has. Any other node stays. */
+void quota_recount(struct state *s, struct znode *node);
 
 /* --- query.c --- */
 static inline struct wire_vector state_acl(const struct state *s, const struct znode *node)
@@ -215,6 +219,29 @@ bool state_permits(const struct state *s, const struct znode *node, struct wire_
                    int32_t perms);
 /* Adds to the bytes of the paths of a session's nodes; other owners are not counted. */
 void session_count_path(struct state *s, int64_t owner, int64_t bytes);
+
+/* --- restore.c --- */
+/* A node as a snapshot has it. */
+struct node_image {
+    struct slice path;
+    struct slice data;
+    uint32_t acl;
+    int64_t owner;
+    int64_t czxid;
+    int64_t mzxid;
+    int64_t ctime;
+    int64_t mtime;
+    int32_t version;
+    int32_t aversion;
+    int32_t cversion;
+    int64_t pzxid;
+};
+/* Adds the node without counting a create at its parent, and refers to its ACL; not yet what node_image_stat sets, nor
+ * the digest. `owned`: the list of its session's nodes, or NULL. NULL: out of memory. */
+struct znode *node_image_add(struct state *s, struct znode *parent, const struct node_image *image,
+                             struct list *owned);
+/* Sets mzxid, mtime, the versions and pzxid. False: out of memory. */
+bool node_image_stat(const struct node_image *image, struct znode *node);
 
 /* --- snapshot.c --- */
 /* Call it before a node changes or is deleted: saves its old image if a snapshot still needs it. */

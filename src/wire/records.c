@@ -92,6 +92,11 @@ struct wire_vector wire_read_ids(struct wire_reader *r)
     return wire_read_vector(r, wire_check_id);
 }
 
+struct wire_vector wire_read_acls(struct wire_reader *r)
+{
+    return wire_read_vector(r, wire_check_acl);
+}
+
 /* --- one reader, writer and printer per kind of field -------------------------- */
 
 #define WIRE_GET_boolean(r, f) f = wire_read_boolean(r)
@@ -184,3 +189,4 @@ WIRE_SHOW_VECTOR(client, client_info)
     }
 WIRE_FIELD_RECORDS(WIRE_FUNCTIONS)
 WIRE_RECORDS(WIRE_FUNCTIONS)
+WIRE_FILE_RECORDS(WIRE_FUNCTIONS)

@@ -73,6 +73,21 @@
     R(stat, WIRE_F_STAT_FIELDS)                                                                    \
     R(client_info, WIRE_F_CLIENT_INFO)
 
+/* Records of Apache ZooKeeper's files, its snapshots and transaction logs; same functions. Source: zookeeper.jute,
+ * modules persistence and txn; DataNode, ZxidDigest. Transactions that are not here have the form of a request. */
+#define WIRE_FILE_RECORDS(R)                                                                       \
+    R(file_header, WIRE_F_FILE_HEADER)                                                             \
+    R(file_node, WIRE_F_FILE_NODE)                                                                 \
+    R(file_digest, WIRE_F_FILE_DIGEST)                                                             \
+    R(txn_header, WIRE_F_TXN_HEADER)                                                               \
+    R(txn_create, WIRE_F_TXN_CREATE)                                                               \
+    R(txn_create_old, WIRE_F_TXN_CREATE_OLD)                                                       \
+    R(txn_create_ttl, WIRE_F_TXN_CREATE_TTL)                                                       \
+    R(txn_create_container, WIRE_F_TXN_CREATE_CONTAINER)                                           \
+    R(txn_create_session, WIRE_F_TXN_CREATE_SESSION)                                               \
+    R(txn_close_session, WIRE_F_TXN_CLOSE_SESSION)                                                 \
+    R(txn_digest, WIRE_F_TXN_DIGEST)
+
 #define WIRE_F_ID(F) F(string, scheme) F(string, id)
 #define WIRE_F_ACL(F) F(i32, perms) F(id, id)
 #define WIRE_F_STAT_FIELDS(F)                                                                      \
@@ -121,6 +136,26 @@
 #define WIRE_F_TOTAL_NUMBER(F) F(i32, total_number)
 #define WIRE_F_CLIENT_INFOS(F) F(clients, client_infos)
 
+#define WIRE_F_FILE_HEADER(F) F(i32, magic) F(i32, version) F(i64, dbid)
+#define WIRE_F_FILE_NODE(F)                                                                        \
+    F(buffer, data)                                                                                \
+    F(i64, acl) F(i64, czxid) F(i64, mzxid) F(i64, ctime) F(i64, mtime) F(i32, version)            \
+    F(i32, cversion) F(i32, aversion) F(i64, ephemeral_owner) F(i64, pzxid)
+#define WIRE_F_FILE_DIGEST(F) F(i64, zxid) F(i32, version) F(i64, digest)
+#define WIRE_F_TXN_HEADER(F)                                                                       \
+    F(i64, session_id) F(i32, cxid) F(i64, zxid) F(i64, time_ms) F(i32, type)
+#define WIRE_F_TXN_CREATE(F)                                                                       \
+    F(string, path) F(buffer, data) F(acls, acl) F(boolean, ephemeral) F(i32, parent_cversion)
+#define WIRE_F_TXN_CREATE_OLD(F)                                                                   \
+    F(string, path) F(buffer, data) F(acls, acl) F(boolean, ephemeral)
+#define WIRE_F_TXN_CREATE_TTL(F)                                                                   \
+    F(string, path) F(buffer, data) F(acls, acl) F(i32, parent_cversion) F(i64, ttl_ms)
+#define WIRE_F_TXN_CREATE_CONTAINER(F)                                                             \
+    F(string, path) F(buffer, data) F(acls, acl) F(i32, parent_cversion)
+#define WIRE_F_TXN_CREATE_SESSION(F) F(i32, timeout_ms)
+#define WIRE_F_TXN_CLOSE_SESSION(F) F(strings, paths)
+#define WIRE_F_TXN_DIGEST(F) F(i32, version) F(i64, digest)
+
 /* Conclave's own records, between its client and its server: see docs/exactly-once.md. The first two follow the
  * readOnly byte of the connect records, the third is at the end of a write's frame. */
 #define WIRE_F_CONNECT_WISH(F) F(i32, magic) F(i32, features)
@@ -149,6 +184,7 @@ typedef struct wire_vector wire_type_clients;
     typedef struct wire_##name wire_type_##name;
 WIRE_FIELD_RECORDS(WIRE_STRUCT)
 WIRE_RECORDS(WIRE_STRUCT)
+WIRE_FILE_RECORDS(WIRE_STRUCT)
 
 #define WIRE_PROTOTYPES(name, FIELDS)                                                              \
     int wire_decode_##name(struct wire_reader *r, struct wire_##name *ret) CONCLAVE_MUST_USE;      \
@@ -156,6 +192,7 @@ WIRE_RECORDS(WIRE_STRUCT)
     void wire_print_##name(struct buf *out, const struct wire_##name *record);
 WIRE_FIELD_RECORDS(WIRE_PROTOTYPES)
 WIRE_RECORDS(WIRE_PROTOTYPES)
+WIRE_FILE_RECORDS(WIRE_PROTOTYPES)
 
 /* Takes the next element of a decoded vector: true and *ret; false: the end. Consumes v. */
 bool wire_next_string(struct wire_vector *v, struct slice *ret);
@@ -163,8 +200,9 @@ bool wire_next_acl(struct wire_vector *v, struct wire_acl *ret);
 bool wire_next_id(struct wire_vector *v, struct wire_id *ret);
 bool wire_next_client(struct wire_vector *v, struct wire_client_info *ret);
 
-/* A vector of ids outside a record, checked like the fields above. */
+/* A vector of ids or ACL entries outside a record, checked like the fields above. */
 struct wire_vector wire_read_ids(struct wire_reader *r);
+struct wire_vector wire_read_acls(struct wire_reader *r);
 
 /* A vector of encoded elements in b (appended with wire_write_string, wire_encode_acl, …). Borrows b. */
 static inline struct wire_vector wire_vector_make(const struct buf *b, int32_t count)

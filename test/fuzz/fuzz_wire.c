@@ -37,6 +37,7 @@
     }
 WIRE_FIELD_RECORDS(FUZZ_RECORD)
 WIRE_RECORDS(FUZZ_RECORD)
+WIRE_FILE_RECORDS(FUZZ_RECORD)
 
 static void fuzz_frames(struct slice bytes)
 {

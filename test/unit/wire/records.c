@@ -182,10 +182,12 @@ static struct wire_vector fill_vector(int kind)
     }
 WIRE_FIELD_RECORDS(RECORD_TEST)
 WIRE_RECORDS(RECORD_TEST)
+WIRE_FILE_RECORDS(RECORD_TEST)
 
 int main(void)
 {
 #define RECORD_ROW(name, FIELDS) cmocka_unit_test(test_##name),
-    const struct CMUnitTest tests[] = {WIRE_FIELD_RECORDS(RECORD_ROW) WIRE_RECORDS(RECORD_ROW)};
+    const struct CMUnitTest tests[] = {WIRE_FIELD_RECORDS(RECORD_ROW) WIRE_RECORDS(RECORD_ROW)
+                                       WIRE_FILE_RECORDS(RECORD_ROW)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

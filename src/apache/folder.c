@@ -1,0 +1,308 @@
+#define _GNU_SOURCE /* asprintf */
+#include "apache/folder.h"
+
+#include "apache/format.h"
+#include "apache/snapshot.h"
+#include "apache/txn_log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+/* A file whose name has a zxid. */
+struct zxid_file {
+    int64_t zxid;
+    char *path;
+};
+
+struct zxid_files {
+    struct zxid_file *list; /* by zxid, ascending */
+    size_t count;
+    size_t cap;
+};
+
+static void files_finish(struct zxid_files *files)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        free(files->list[i].path);
+    }
+    free(files->list);
+}
+
+void apache_found_finish(struct apache_found *found)
+{
+    free(found->snapshot);
+    free(found->unfinished);
+    *found = (struct apache_found){0};
+}
+
+uint32_t apache_crc32(uint32_t before, struct slice bytes)
+{
+    return bytes.len > 0 ? (uint32_t)crc32_z(before, bytes.data, bytes.len) : before;
+}
+
+/* The zxid in a name like PREFIX + hexadecimal digits [+ ".gz" or ".snappy"]. */
+static bool parse_name(const char *name, const char *prefix, int64_t *ret)
+{
+    size_t len = strlen(prefix);
+    if (strncmp(name, prefix, len) != 0 || name[len] == '\0' ||
+        strspn(name + len, "0123456789abcdefABCDEF") == 0) {
+        return false;
+    }
+    char *end;
+    errno = 0;
+    unsigned long long zxid = strtoull(name + len, &end, 16);
+    bool known = *end == '\0' || strcmp(end, ".gz") == 0 || strcmp(end, ".snappy") == 0;
+    *ret = (int64_t)zxid;
+    return errno == 0 && known && zxid <= INT64_MAX;
+}
+
+static int compare_zxids(const void *a, const void *b)
+{
+    int64_t x = ((const struct zxid_file *)a)->zxid;
+    int64_t y = ((const struct zxid_file *)b)->zxid;
+    return x < y ? -1 : x > y;
+}
+
+static int files_add(struct zxid_files *files, const char *dir, const char *name, int64_t zxid)
+{
+    char *path;
+    if (!array_room(&files->list, files->count, &files->cap, sizeof *files->list) ||
+        asprintf(&path, "%s/%s", dir, name) < 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    files->list[files->count++] = (struct zxid_file){zxid, path};
+    return 0;
+}
+
+/* The files with that prefix in a folder. */
+static int files_list(const char *dir, const char *prefix, struct zxid_files *ret, char **ret_error)
+{
+    DIR *d = opendir(dir);
+    if (d == NULL) {
+        return text_fail(ret_error, errno == ENOENT ? CONCLAVE_EEMPTY : CONCLAVE_EIO, "%s cannot be opened: %s", dir,
+                         strerror(errno));
+    }
+    int rc = 0;
+    const struct dirent *entry;
+    while (rc == 0 && (entry = readdir(d)) != NULL) {
+        int64_t zxid;
+        if (parse_name(entry->d_name, prefix, &zxid)) {
+            rc = files_add(ret, dir, entry->d_name, zxid);
+        }
+    }
+    (void)closedir(d);
+    if (ret->count > 1) {
+        qsort(ret->list, ret->count, sizeof *ret->list, compare_zxids);
+    }
+    return rc;
+}
+
+/* dir/version-2 if it exists, else dir. NULL: out of memory. */
+static char *inner_folder(const char *dir)
+{
+    char *inner;
+    if (asprintf(&inner, "%s/" APACHE_VERSION_FOLDER, dir) < 0) {
+        return NULL;
+    }
+    struct stat st;
+    if (stat(inner, &st) == 0 && S_ISDIR(st.st_mode)) {
+        return inner;
+    }
+    free(inner);
+    return strdup(dir);
+}
+
+bool apache_folder_is(const char *dir)
+{
+    struct zxid_files files = {0};
+    char *inner = inner_folder(dir);
+    char *error = NULL;
+    bool is = inner != NULL && files_list(inner, APACHE_SNAPSHOT_PREFIX, &files, &error) == 0 &&
+              files.count > 0;
+    free(error);
+    error = NULL;
+    is = is || (inner != NULL && files_list(inner, APACHE_LOG_PREFIX, &files, &error) == 0 && files.count > 0);
+    free(error);
+    free(inner);
+    files_finish(&files);
+    return is;
+}
+
+/* A folder that is being read. */
+struct reading {
+    struct adoption *a;
+    struct apache_found *found;
+    const char *last_file; /* log of the last applied transaction */
+    char **ret_error;
+};
+
+/* Within one epoch zxids have no gaps, and each epoch begins with 1: so a log that is missing is noticed. What a leader
+ * lost at the end of its epoch nobody can know. */
+static bool follows(int64_t before, int64_t zxid)
+{
+    bool same_epoch = before >> 32 == zxid >> 32;
+    return same_epoch ? zxid == before + 1 : (zxid & 0xffffffff) == 1;
+}
+
+static int apply(struct reading *x, const char *file, const struct outcome *o, bool *first)
+{
+    int64_t before = adoption_zxid(x->a);
+    int64_t zxid = o->header.zxid;
+    if (*first && !follows(before, zxid)) {
+        return text_fail(x->ret_error, CONCLAVE_ECORRUPT,
+                         "transactions are missing between 0x%llx and 0x%llx, with which %s goes on: put the "
+                         "missing log files back (is dataLogDir another folder?)",
+                         (unsigned long long)before, (unsigned long long)zxid, file);
+    }
+    *first = false;
+    int rc = adoption_apply(x->a, o);
+    if (rc == CONCLAVE_ECORRUPT) {
+        return text_fail(x->ret_error, rc, "%s: %s", file, adoption_error(x->a));
+    }
+    x->found->transactions++;
+    x->found->time_ms = o->header.time_ms;
+    return rc;
+}
+
+static int note_unfinished(struct reading *x, const struct apache_txn_log *log, const char *file)
+{
+    uint64_t offset;
+    if (!apache_txn_log_unfinished(log, &offset)) {
+        return 0;
+    }
+    x->found->unfinished_at = offset;
+    return text_replace(&x->found->unfinished, file);
+}
+
+static int read_log(struct reading *x, const char *file)
+{
+    struct apache_txn_log *log;
+    int rc = apache_txn_log_open(file, &log, x->ret_error);
+    if (rc != 0) {
+        return rc;
+    }
+    struct outcome o;
+    bool first = true;
+    uint64_t before = x->found->transactions;
+    while ((rc = apache_txn_log_next(log, &o, x->ret_error)) == 1) {
+        rc = o.header.zxid > adoption_zxid(x->a) ? apply(x, file, &o, &first) : 0;
+        if (rc != 0) {
+            break;
+        }
+    }
+    x->found->logs_read += x->found->transactions > before;
+    if (rc == 0) {
+        rc = note_unfinished(x, log, file);
+    }
+    apache_txn_log_close(log);
+    return rc;
+}
+
+/* From the file on that may hold the transaction after the snapshot. */
+static int read_logs(struct reading *x, const struct zxid_files *logs)
+{
+    size_t start = 0;
+    for (size_t i = 0; i < logs->count; i++) {
+        if (logs->list[i].zxid <= x->found->snapshot_zxid + 1) {
+            start = i;
+        }
+    }
+    int rc = 0;
+    for (size_t i = start; i < logs->count && rc == 0; i++) {
+        rc = read_log(x, logs->list[i].path);
+    }
+    return rc;
+}
+
+/* Without a snapshot a log must begin with the first transaction of all, and the tree with the root. */
+static int begin_empty(struct reading *x)
+{
+    struct adopted_node root = {.path = slice_make("", 0), .record = {.data = slice_make("", 0), .acl = -1}};
+    int rc = adoption_node(x->a, &root);
+    return rc == 0 ? adoption_nodes_end(x->a, 0) : rc;
+}
+
+static int read_snapshot(struct reading *x, const struct zxid_files *snapshots,
+                         struct apache_snapshot_end *ret_end)
+{
+    if (snapshots->count == 0) {
+        return begin_empty(x);
+    }
+    const struct zxid_file *newest = &snapshots->list[snapshots->count - 1];
+    x->found->snapshot_zxid = newest->zxid;
+    int rc = text_replace(&x->found->snapshot, newest->path);
+    if (rc == 0) {
+        rc = apache_snapshot_read(newest->path, newest->zxid, x->a, ret_end, x->ret_error);
+    }
+    if (rc == CONCLAVE_ECORRUPT && snapshots->count > 1) {
+        char *why = *x->ret_error;
+        (void)text_fail(x->ret_error, rc,
+                        "%s. An older snapshot is there: if you move this file away, reading begins with that one, and "
+                        "fails if logs are missing",
+                        why);
+        free(why);
+    }
+    return rc;
+}
+
+static int read_all(struct reading *x, const struct zxid_files *snapshots, const struct zxid_files *logs,
+                    struct state **ret_state)
+{
+    struct apache_snapshot_end end = {0};
+    int rc = read_snapshot(x, snapshots, &end);
+    rc = rc == 0 ? read_logs(x, logs) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    x->found->zxid = adoption_zxid(x->a);
+    rc = adoption_end(x->a, end.has_digest ? &end.digest : NULL, apache_crc32, &x->found->report, ret_state);
+    if (rc == CONCLAVE_ECORRUPT) {
+        return text_fail(x->ret_error, rc, "the files do not fit together: %s", adoption_error(x->a));
+    }
+    return rc;
+}
+
+static int read_listed(const struct zxid_files *snapshots, const struct zxid_files *logs, const char *dir,
+                       const struct hash_key *key, struct apache_found *ret, struct state **ret_state,
+                       char **ret_error)
+{
+    if (snapshots->count == 0 && logs->count == 0) {
+        return text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper", dir);
+    }
+    struct reading x = {.a = adoption_create(key), .found = ret, .ret_error = ret_error};
+    if (x.a == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    ret->snapshots = snapshots->count;
+    ret->logs = logs->count;
+    int rc = read_all(&x, snapshots, logs, ret_state);
+    adoption_destroy(x.a);
+    return rc;
+}
+
+int apache_folder_read(const char *dir, const char *log_dir, const struct hash_key *key,
+                       struct apache_found *ret, struct state **ret_state, char **ret_error)
+{
+    struct zxid_files snapshots = {0};
+    struct zxid_files logs = {0};
+    char *inner = inner_folder(dir);
+    char *inner_log = inner_folder(log_dir != NULL ? log_dir : dir);
+    *ret = (struct apache_found){0};
+    *ret_error = NULL;
+    int rc = inner != NULL && inner_log != NULL ? 0 : CONCLAVE_ENOMEM;
+    rc = rc == 0 ? files_list(inner, APACHE_SNAPSHOT_PREFIX, &snapshots, ret_error) : rc;
+    rc = rc == 0 ? files_list(inner_log, APACHE_LOG_PREFIX, &logs, ret_error) : rc;
+    rc = rc == 0 ? read_listed(&snapshots, &logs, inner, key, ret, ret_state, ret_error) : rc;
+    if (rc != 0) {
+        apache_found_finish(ret);
+    }
+    free(inner);
+    free(inner_log);
+    files_finish(&snapshots);
+    files_finish(&logs);
+    return rc;
+}

@@ -1,0 +1,200 @@
+#include "apache/txn_log.h"
+
+#include "apache/format.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+
+struct apache_txn_log {
+    struct apache_input *in;
+    const char *file;
+    bool unfinished;
+    uint64_t unfinished_at;
+    bool ended;
+};
+
+static int decode_header(struct wire_reader *r, void *ret)
+{
+    return wire_decode_file_header(r, ret);
+}
+
+enum { FILE_HEADER_LEN = 16, ENTRY_MIN = 8 + 4 };
+
+static int read_header(struct apache_txn_log *log, char **ret_error)
+{
+    struct wire_file_header header;
+    size_t left;
+    int rc = apache_input_left(log->in, FILE_HEADER_LEN, &left, ret_error);
+    if (rc == 0 && left == 0) {
+        log->ended = true;
+        return 0;
+    }
+    rc = rc == 0 ? apache_input_read(log->in, decode_header, "header", &header, ret_error) : rc;
+    if (rc == 0 && header.magic != APACHE_LOG_MAGIC) {
+        return text_fail(ret_error, CONCLAVE_ECORRUPT, "%s is no transaction log of ZooKeeper", log->file);
+    }
+    if (rc == 0 && header.version != APACHE_FORMAT_VERSION) {
+        return text_fail(ret_error, CONCLAVE_ECORRUPT,
+                         "%s has format %d, and this program reads %d: a newer ZooKeeper wrote it", log->file,
+                         header.version, APACHE_FORMAT_VERSION);
+    }
+    return rc;
+}
+
+int apache_txn_log_open(const char *file, struct apache_txn_log **ret, char **ret_error)
+{
+    struct apache_txn_log *log = calloc(1, sizeof *log);
+    if (log == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    log->file = file;
+    int rc = apache_input_open(file, &log->in, ret_error);
+    rc = rc == 0 ? read_header(log, ret_error) : rc;
+    if (rc != 0) {
+        apache_txn_log_close(log);
+        return rc;
+    }
+    *ret = log;
+    return 0;
+}
+
+void apache_txn_log_close(struct apache_txn_log *log)
+{
+    if (log != NULL) {
+        apache_input_close(log->in);
+        free(log);
+    }
+}
+
+struct entry {
+    int64_t checksum;
+    struct slice bytes;
+};
+
+static bool is_empty(const struct entry *e)
+{
+    return e->checksum == 0 && e->bytes.len == 0;
+}
+
+/* Of the zeroes behind the last entry it takes checksum and length. */
+static int decode_entry(struct wire_reader *r, void *ret)
+{
+    struct entry *e = ret;
+    e->checksum = wire_read_i64(r);
+    e->bytes = wire_read_buffer(r);
+    if (r->failed || is_empty(e)) {
+        return r->failed ? CONCLAVE_ECORRUPT : 0;
+    }
+    const uint8_t *end = wire_take(r, 1);
+    return end != NULL && *end == APACHE_ENTRY_END ? 0 : CONCLAVE_ECORRUPT;
+}
+
+static bool checksum_is_right(const struct entry *e)
+{
+    return e->checksum == (int64_t)adler32_z(1, e->bytes.data, e->bytes.len);
+}
+
+static int refuse(const struct apache_txn_log *log, uint64_t offset, const char *why, char **ret_error)
+{
+    return text_fail(ret_error, CONCLAVE_ECORRUPT, "%s is damaged at byte %llu: %s", log->file,
+                     (unsigned long long)offset, why);
+}
+
+/* Whether a whole entry is anywhere behind the first byte. */
+static bool entry_follows(struct slice bytes)
+{
+    for (size_t i = 1; i + ENTRY_MIN < bytes.len; i++) {
+        struct entry e;
+        struct wire_reader r = wire_reader_make(slice_make(bytes.data + i, bytes.len - i));
+        if (decode_entry(&r, &e) == 0 && !is_empty(&e) && checksum_is_right(&e)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_zero(struct slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        if (bytes.data[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The rest of the file; longer ones than a record may be are refused. */
+static int read_rest(struct apache_txn_log *log, struct slice *ret, char **ret_error)
+{
+    size_t left;
+    int rc = apache_input_left(log->in, APACHE_RECORD_MAX, &left, ret_error);
+    *ret = apache_input_ahead(log->in);
+    return rc;
+}
+
+/* At this place is no entry that can be read. A crash leaves a part of the last one, and nothing behind it. */
+static int end_unfinished(struct apache_txn_log *log, uint64_t offset, char **ret_error)
+{
+    struct slice rest;
+    int rc = read_rest(log, &rest, ret_error);
+    if (rc != 0) {
+        return rc;
+    }
+    if (rest.len >= APACHE_RECORD_MAX || entry_follows(rest)) {
+        return refuse(log, offset, "an entry cannot be read, and others follow it", ret_error);
+    }
+    log->ended = true;
+    log->unfinished = true;
+    log->unfinished_at = offset;
+    return 0;
+}
+
+static int end_in_zeroes(struct apache_txn_log *log, uint64_t offset, char **ret_error)
+{
+    struct slice rest;
+    int rc = read_rest(log, &rest, ret_error);
+    log->ended = true;
+    return rc == 0 && !all_zero(rest) ? refuse(log, offset, "an entry is empty, and something follows it", ret_error)
+                                      : rc;
+}
+
+int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret, char **ret_error)
+{
+    uint64_t offset = apache_input_offset(log->in);
+    struct entry entry;
+    size_t left = 0;
+    int rc = log->ended ? 0 : apache_input_left(log->in, 1, &left, ret_error);
+    if (rc != 0 || left == 0) {
+        log->ended = true;
+        return rc;
+    }
+    char *error = NULL;
+    rc = apache_input_read(log->in, decode_entry, "entry", &entry, &error);
+    if (rc == CONCLAVE_ECORRUPT) {
+        free(error);
+        return end_unfinished(log, offset, ret_error);
+    }
+    if (rc != 0) {
+        *ret_error = error;
+        return rc;
+    }
+    if (is_empty(&entry)) {
+        return end_in_zeroes(log, offset, ret_error);
+    }
+    if (!checksum_is_right(&entry)) {
+        return refuse(log, offset, "the checksum of an entry is wrong", ret_error);
+    }
+    if (outcome_read(entry.bytes, ret) != 0) {
+        return refuse(log, offset,
+                      "a transaction cannot be read, although its checksum is right: did a newer "
+                      "ZooKeeper write it?",
+                      ret_error);
+    }
+    return 1;
+}
+
+bool apache_txn_log_unfinished(const struct apache_txn_log *log, uint64_t *ret_offset)
+{
+    *ret_offset = log->unfinished_at;
+    return log->unfinished;
+}

@@ -1,0 +1,125 @@
+/* conclave export: a data folder from which Apache ZooKeeper starts. */
+#include "apache/export.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/migrate/found_folder.h"
+
+#include "base/json.h"
+#include "state/state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct export_options {
+    const char *from;
+    const char *log_dir;
+    bool json;
+};
+
+static const struct option_row ROWS[] = {
+    {"from", 0, OPTION_STRING, offsetof(struct export_options, from), "DIR",
+     "The data folder to read. No server may use it meanwhile."},
+    {"log-dir", 0, OPTION_STRING, offsetof(struct export_options, log_dir), "DIR",
+     "The folder of its transaction logs, where dataLogDir is another one."},
+    {"json", 0, OPTION_FLAG, offsetof(struct export_options, json), NULL, "Print one JSON object."},
+    {0},
+};
+
+static const struct command_usage USAGE = {
+    .name = "export",
+    .forms = (const char *const[]){"[options] --from DIR TARGET", NULL},
+    .about = "Writes a data folder from which Apache ZooKeeper starts, into the folder TARGET, which must not hold one: nodes "
+             "with all their versions and times, permissions, counters of names, and sessions. It is read again "
+             "and compared before the command ends well.\n"
+             "\n"
+             "A client of Apache ZooKeeper can go on with its session. One of a session that a Conclave server opened "
+             "cannot, as Apache knows only passwords that follow from the session's id; such a session ends after its "
+             "timeout, and its ephemeral nodes with it.",
+    .rows = ROWS,
+    .more = "Exit codes: 0 written and compared, 74 something cannot be read or written: the line on stderr says what and "
+            "where.\n",
+    .operands = {1, 1},
+};
+
+/* Reads what was written, as a server would, and compares all of it. */
+static int compare(const char *target, const struct state *state)
+{
+    struct apache_found found;
+    struct state *again;
+    int rc = found_folder_read("export", target, NULL, &found, &again);
+    if (rc != 0) {
+        return rc;
+    }
+    struct state_stats have;
+    struct state_stats want;
+    state_stats(again, &have);
+    state_stats(state, &want);
+    bool equal = outcome_tree_digest(again, apache_crc32) == outcome_tree_digest(state, apache_crc32) &&
+                 state_zxid(again) == state_zxid(state) && have.nodes == want.nodes &&
+                 have.sessions == want.sessions && have.ephemerals == want.ephemerals;
+    state_destroy(again);
+    apache_found_finish(&found);
+    if (!equal) {
+        fprintf(stderr, "conclave export: what was written to %s reads otherwise than what was meant: do not use it, and "
+                        "report this\n", target);
+    }
+    return equal ? 0 : CLI_EXIT_INTERNAL;
+}
+
+static int report(const struct apache_exported *made, const struct state *state, bool as_json)
+{
+    if (as_json) {
+        struct json j;
+        json_line_begin(&j);
+        json_member_string(&j, "file", made->file);
+        json_member_hex(&j, "zxid", state_zxid(state));
+        json_member_uint(&j, "nodes", made->nodes);
+        json_member_uint(&j, "sessions", made->sessions);
+        json_member_uint(&j, "sessions_without_client", made->foreign_sessions);
+        json_member_uint(&j, "bytes", made->bytes);
+        return json_line_print(&j, stdout) == 0 ? 0 : CLI_EXIT_IO;
+    }
+    printf("%s: %zu nodes, %zu sessions, zxid 0x%" PRIx64 ", %" PRIu64 " bytes; read again and equal\n", made->file,
+           made->nodes, made->sessions, (uint64_t)state_zxid(state), made->bytes);
+    if (made->foreign_sessions > 0) {
+        printf("%zu of the sessions were opened by Conclave: their clients get new ones\n", made->foreign_sessions);
+    }
+    return fflush(stdout) == 0 ? 0 : CLI_EXIT_IO;
+}
+
+static int export_state(const struct state *state, const char *target, bool as_json)
+{
+    struct apache_exported made;
+    char *error;
+    int rc = apache_export(state, target, &made, &error);
+    if (rc != 0) {
+        return found_folder_fail("export", rc, error);
+    }
+    rc = compare(target, state);
+    rc = rc == 0 ? report(&made, state, as_json) : rc;
+    free(made.file);
+    return rc;
+}
+
+int command_export(int argc, char **argv)
+{
+    struct export_options options = {0};
+    struct operands operands;
+    int rc = options_parse(&USAGE, argc, argv, &options, &operands);
+    if (rc != OPTIONS_GO_ON) {
+        return rc;
+    }
+    if (options.from == NULL) {
+        return usage_error(&USAGE, "--from is missing: the folder to read");
+    }
+    struct apache_found found;
+    struct state *state;
+    rc = found_folder_read("export", options.from, options.log_dir, &found, &state);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = export_state(state, operands.words[0], options.json);
+    state_destroy(state);
+    apache_found_finish(&found);
+    return rc;
+}
