@@ -81,6 +81,7 @@ void fuzz_input(const uint8_t *data, size_t size)
     static const fuzz_target targets[] = {fuzz_frames, fuzz_ops,
 #define FUZZ_ROW(name, FIELDS) fuzz_##name,
                                           WIRE_FIELD_RECORDS(FUZZ_ROW) WIRE_RECORDS(FUZZ_ROW)
+                                              WIRE_FILE_RECORDS(FUZZ_ROW)
 #undef FUZZ_ROW
     };
     fuzz_choose(targets, sizeof targets / sizeof targets[0], data, size);

@@ -28,16 +28,18 @@ static const struct option_row ROWS[] = {
 static const struct command_usage USAGE = {
     .name = "export",
     .forms = (const char *const[]){"[options] --from DIR TARGET", NULL},
-    .about = "Writes a data folder from which Apache ZooKeeper starts, into the folder TARGET, which must not hold one: nodes "
-             "with all their versions and times, permissions, counters of names, and sessions. It is read again "
-             "and compared before the command ends well.\n"
-             "\n"
-             "A client of Apache ZooKeeper can go on with its session. One of a session that a Conclave server opened "
-             "cannot, as Apache knows only passwords that follow from the session's id; such a session ends after its "
-             "timeout, and its ephemeral nodes with it.",
+    .about =
+        "Writes a data folder from which Apache ZooKeeper starts, into the folder TARGET, which must not hold one: nodes "
+        "with all their versions and times, permissions, counters of names, and sessions. It is read again "
+        "and compared before the command ends well.\n"
+        "\n"
+        "A client of Apache ZooKeeper can go on with its session. One of a session that a Conclave server opened "
+        "cannot, as Apache knows only passwords that follow from the session's id; such a session ends after its "
+        "timeout, and its ephemeral nodes with it.",
     .rows = ROWS,
-    .more = "Exit codes: 0 written and compared, 74 something cannot be read or written: the line on stderr says what and "
-            "where.\n",
+    .more =
+        "Exit codes: 0 written and compared, 74 something cannot be read or written: the line on stderr says what and "
+        "where.\n",
     .operands = {1, 1},
 };
 
@@ -54,14 +56,18 @@ static int compare(const char *target, const struct state *state)
     struct state_stats want;
     state_stats(again, &have);
     state_stats(state, &want);
-    bool equal = outcome_tree_digest(again, apache_crc32) == outcome_tree_digest(state, apache_crc32) &&
-                 state_zxid(again) == state_zxid(state) && have.nodes == want.nodes &&
-                 have.sessions == want.sessions && have.ephemerals == want.ephemerals;
+    bool equal =
+        outcome_tree_digest(again, apache_crc32) == outcome_tree_digest(state, apache_crc32) &&
+        state_zxid(again) == state_zxid(state) && have.nodes == want.nodes &&
+        have.sessions == want.sessions && have.ephemerals == want.ephemerals;
     state_destroy(again);
     apache_found_finish(&found);
     if (!equal) {
-        fprintf(stderr, "conclave export: what was written to %s reads otherwise than what was meant: do not use it, and "
-                        "report this\n", target);
+        fprintf(
+            stderr,
+            "conclave export: what was written to %s reads otherwise than what was meant: do not use it, and "
+            "report this\n",
+            target);
     }
     return equal ? 0 : CLI_EXIT_INTERNAL;
 }
@@ -79,10 +85,12 @@ static int report(const struct apache_exported *made, const struct state *state,
         json_member_uint(&j, "bytes", made->bytes);
         return json_line_print(&j, stdout) == 0 ? 0 : CLI_EXIT_IO;
     }
-    printf("%s: %zu nodes, %zu sessions, zxid 0x%" PRIx64 ", %" PRIu64 " bytes; read again and equal\n", made->file,
-           made->nodes, made->sessions, (uint64_t)state_zxid(state), made->bytes);
+    printf("%s: %zu nodes, %zu sessions, zxid 0x%" PRIx64 ", %" PRIu64
+           " bytes; read again and equal\n",
+           made->file, made->nodes, made->sessions, (uint64_t)state_zxid(state), made->bytes);
     if (made->foreign_sessions > 0) {
-        printf("%zu of the sessions were opened by Conclave: their clients get new ones\n", made->foreign_sessions);
+        printf("%zu of the sessions were opened by Conclave: their clients get new ones\n",
+               made->foreign_sessions);
     }
     return fflush(stdout) == 0 ? 0 : CLI_EXIT_IO;
 }

@@ -26,19 +26,22 @@ static const struct option_row ROWS[] = {
      "Show the branches that begin N names below /. 1 by default."},
     {"top", 0, OPTION_INTEGER, offsetof(struct inspect_options, top), "N",
      "Show at most N branches, the largest ones. 10 by default."},
-    {"json", 0, OPTION_FLAG, offsetof(struct inspect_options, json), NULL, "Print one JSON object."},
+    {"json", 0, OPTION_FLAG, offsetof(struct inspect_options, json), NULL,
+     "Print one JSON object."},
     {0},
 };
 
 static const struct command_usage USAGE = {
     .name = "inspect",
     .forms = (const char *const[]){"[options] DIR", NULL},
-    .about = "Reads a data folder of Apache ZooKeeper that no server uses, and tells what is in it: the snapshot, "
-             "the transactions behind it, sessions, nodes, and the largest branches. Every checksum on the way is "
-             "compared, and Apache's digest where there is one. It changes nothing.",
+    .about =
+        "Reads a data folder of Apache ZooKeeper that no server uses, and tells what is in it: the snapshot, "
+        "the transactions behind it, sessions, nodes, and the largest branches. Every checksum on the way is "
+        "compared, and Apache's digest where there is one. It changes nothing.",
     .rows = ROWS,
-    .more = "Exit codes: 0 all of it can be read, 74 something is damaged or missing: the line on stderr says what "
-            "and where.\n",
+    .more =
+        "Exit codes: 0 all of it can be read, 74 something is damaged or missing: the line on stderr says what "
+        "and where.\n",
     .operands = {1, 1},
 };
 
@@ -89,22 +92,25 @@ static void print_text(const struct picture *p)
     } else {
         printf("snapshot      none: the log begins with the first transaction\n");
     }
-    printf("transactions  %" PRIu64 " behind it, in %zu of %zu logs\n", f->transactions, f->logs_read, f->logs);
+    printf("transactions  %" PRIu64 " behind it, in %zu of %zu logs\n", f->transactions,
+           f->logs_read, f->logs);
     printf("last zxid     0x%" PRIx64, (uint64_t)f->zxid);
     print_time(f->time_ms);
-    printf("\nsessions      %zu, with %zu ephemeral nodes\n", p->stats.sessions, p->stats.ephemerals);
+    printf("\nsessions      %zu, with %zu ephemeral nodes\n", p->stats.sessions,
+           p->stats.ephemerals);
     printf("nodes         %zu, %zu bytes of paths and data\n", p->stats.nodes, p->stats.data_bytes);
     printf("digest        %s\n", f->report.digest_compared
-                                      ? "equal to the one that ZooKeeper noted"
-                                      : "not compared: ZooKeeper noted none for the last zxid");
+                                     ? "equal to the one that ZooKeeper noted"
+                                     : "not compared: ZooKeeper noted none for the last zxid");
     if (f->unfinished != NULL) {
         printf("unfinished    %s ends with a part of an entry at byte %" PRIu64
                ", as a crash leaves it; nobody was told that it is written\n",
                f->unfinished, f->unfinished_at);
     }
     if (f->report.orphans > 0) {
-        printf("orphans       %zu ephemeral nodes of sessions that have ended; a server removes them when it starts\n",
-               f->report.orphans);
+        printf(
+            "orphans       %zu ephemeral nodes of sessions that have ended; a server removes them when it starts\n",
+            f->report.orphans);
     }
     print_branches(p);
 }
@@ -157,7 +163,8 @@ static int show(struct picture *p, const struct inspect_options *options)
         return found_folder_fail("inspect", CONCLAVE_ENOMEM, NULL);
     }
     state_stats(p->state, &p->stats);
-    p->count = tree_branches(state_tree(p->state), (unsigned)options->depth, p->branches, (size_t)options->top);
+    p->count = tree_branches(state_tree(p->state), (unsigned)options->depth, p->branches,
+                             (size_t)options->top);
     p->shown = p->count < (size_t)options->top ? p->count : (size_t)options->top;
     int rc = 0;
     if (options->json) {
