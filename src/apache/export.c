@@ -6,6 +6,7 @@
 #include "state/adopt/outcome.h"
 #include "state/state_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static int flush(struct writing *x)
     }
     x->adler = (uint32_t)adler32_z(x->adler, buf_slice(&x->out).data, x->out.len);
     x->bytes += x->out.len;
+    assert(x->fd >= 0);
     if (!fd_write_all(x->fd, buf_slice(&x->out))) {
         return io_error(x, "written", x->path);
     }
@@ -57,7 +59,8 @@ static int put_seal(struct writing *x)
 static void put_sessions(struct writing *x, const struct state *s, struct apache_exported *ret)
 {
     buf_append_i32(&x->out, (int32_t)map_count(&s->sessions));
-    for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL; n = map_next(&s->sessions, n)) {
+    for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
+         n = map_next(&s->sessions, n)) {
         const struct session *session = CONTAINER_OF(n, struct session, map);
         uint8_t apaches[WIRE_PASSWD_LEN];
         buf_append_i64(&x->out, session->id);
@@ -139,6 +142,7 @@ static int put_all(struct writing *x, const struct state *s, struct apache_expor
     rc = rc == 0 ? put_seal(x) : rc;
     wire_encode_file_digest(&x->out, &digest);
     rc = rc == 0 ? put_seal(x) : rc;
+    assert(rc != 0 || ret->nodes > 0);
     return rc == 0 ? flush(x) : rc;
 }
 
@@ -153,8 +157,8 @@ static int sync_folder(const struct writing *x, const char *folder)
 }
 
 /* Writes path under another name first, so that a file with that name is whole. */
-static int write_file(struct writing *x, const struct state *s, const char *folder, const char *temporary,
-                      struct apache_exported *ret)
+static int write_file(struct writing *x, const struct state *s, const char *folder,
+                      const char *temporary, struct apache_exported *ret)
 {
     x->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (x->fd < 0) {
@@ -178,12 +182,14 @@ static int make_folders(const struct writing *x, const char *dir, const char *fo
     }
     if (apache_folder_is(dir)) {
         return text_fail(x->ret_error, CONCLAVE_EFOREIGN,
-                         "%s has a snapshot or a log of ZooKeeper already: name an empty folder", dir);
+                         "%s has a snapshot or a log of ZooKeeper already: name an empty folder",
+                         dir);
     }
     return mkdir(folder, 0700) != 0 && errno != EEXIST ? io_error(x, "made", folder) : 0;
 }
 
-int apache_export(const struct state *s, const char *dir, struct apache_exported *ret, char **ret_error)
+int apache_export(const struct state *s, const char *dir, struct apache_exported *ret,
+                  char **ret_error)
 {
     char *folder = NULL;
     char *path = NULL;
@@ -192,7 +198,8 @@ int apache_export(const struct state *s, const char *dir, struct apache_exported
     *ret = (struct apache_exported){0};
     *ret_error = NULL;
     if (asprintf(&folder, "%s/" APACHE_VERSION_FOLDER, dir) >= 0 &&
-        asprintf(&path, "%s/" APACHE_SNAPSHOT_PREFIX "%llx", folder, (unsigned long long)state_zxid(s)) >= 0 &&
+        asprintf(&path, "%s/" APACHE_SNAPSHOT_PREFIX "%llx", folder,
+                 (unsigned long long)state_zxid(s)) >= 0 &&
         asprintf(&temporary, "%s/.writing", folder) >= 0) {
         struct writing x = {.fd = -1, .path = path, .adler = 1, .ret_error = ret_error};
         buf_init(&x.out, 0);

@@ -5,6 +5,7 @@
 #include "apache/snapshot.h"
 #include "apache/txn_log.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -83,8 +84,8 @@ static int files_list(const char *dir, const char *prefix, struct zxid_files *re
 {
     DIR *d = opendir(dir);
     if (d == NULL) {
-        return text_fail(ret_error, errno == ENOENT ? CONCLAVE_EEMPTY : CONCLAVE_EIO, "%s cannot be opened: %s", dir,
-                         strerror(errno));
+        return text_fail(ret_error, errno == ENOENT ? CONCLAVE_EEMPTY : CONCLAVE_EIO,
+                         "%s cannot be opened: %s", dir, strerror(errno));
     }
     int rc = 0;
     const struct dirent *entry;
@@ -125,7 +126,8 @@ bool apache_folder_is(const char *dir)
               files.count > 0;
     free(error);
     error = NULL;
-    is = is || (inner != NULL && files_list(inner, APACHE_LOG_PREFIX, &files, &error) == 0 && files.count > 0);
+    is = is || (inner != NULL && files_list(inner, APACHE_LOG_PREFIX, &files, &error) == 0 &&
+                files.count > 0);
     free(error);
     free(inner);
     files_finish(&files);
@@ -133,7 +135,7 @@ bool apache_folder_is(const char *dir)
 }
 
 /* A folder that is being read. */
-struct reading {
+struct folder_reading {
     struct adoption *a;
     struct apache_found *found;
     const char *last_file; /* log of the last applied transaction */
@@ -148,15 +150,17 @@ static bool follows(int64_t before, int64_t zxid)
     return same_epoch ? zxid == before + 1 : (zxid & 0xffffffff) == 1;
 }
 
-static int apply(struct reading *x, const char *file, const struct outcome *o, bool *first)
+static int folder_apply(struct folder_reading *x, const char *file, const struct outcome *o,
+                        bool *first)
 {
     int64_t before = adoption_zxid(x->a);
     int64_t zxid = o->header.zxid;
     if (*first && !follows(before, zxid)) {
-        return text_fail(x->ret_error, CONCLAVE_ECORRUPT,
-                         "transactions are missing between 0x%llx and 0x%llx, with which %s goes on: put the "
-                         "missing log files back (is dataLogDir another folder?)",
-                         (unsigned long long)before, (unsigned long long)zxid, file);
+        return text_fail(
+            x->ret_error, CONCLAVE_ECORRUPT,
+            "transactions are missing between 0x%llx and 0x%llx, with which %s goes on: put the "
+            "missing log files back (is dataLogDir another folder?)",
+            (unsigned long long)before, (unsigned long long)zxid, file);
     }
     *first = false;
     int rc = adoption_apply(x->a, o);
@@ -168,7 +172,8 @@ static int apply(struct reading *x, const char *file, const struct outcome *o, b
     return rc;
 }
 
-static int note_unfinished(struct reading *x, const struct apache_txn_log *log, const char *file)
+static int note_unfinished(struct folder_reading *x, const struct apache_txn_log *log,
+                           const char *file)
 {
     uint64_t offset;
     if (!apache_txn_log_unfinished(log, &offset)) {
@@ -178,7 +183,7 @@ static int note_unfinished(struct reading *x, const struct apache_txn_log *log, 
     return text_replace(&x->found->unfinished, file);
 }
 
-static int read_log(struct reading *x, const char *file)
+static int read_log(struct folder_reading *x, const char *file)
 {
     struct apache_txn_log *log;
     int rc = apache_txn_log_open(file, &log, x->ret_error);
@@ -189,11 +194,12 @@ static int read_log(struct reading *x, const char *file)
     bool first = true;
     uint64_t before = x->found->transactions;
     while ((rc = apache_txn_log_next(log, &o, x->ret_error)) == 1) {
-        rc = o.header.zxid > adoption_zxid(x->a) ? apply(x, file, &o, &first) : 0;
+        rc = o.header.zxid > adoption_zxid(x->a) ? folder_apply(x, file, &o, &first) : 0;
         if (rc != 0) {
             break;
         }
     }
+    assert(x->found->transactions >= before);
     x->found->logs_read += x->found->transactions > before;
     if (rc == 0) {
         rc = note_unfinished(x, log, file);
@@ -203,7 +209,7 @@ static int read_log(struct reading *x, const char *file)
 }
 
 /* From the file on that may hold the transaction after the snapshot. */
-static int read_logs(struct reading *x, const struct zxid_files *logs)
+static int read_logs(struct folder_reading *x, const struct zxid_files *logs)
 {
     size_t start = 0;
     for (size_t i = 0; i < logs->count; i++) {
@@ -219,14 +225,15 @@ static int read_logs(struct reading *x, const struct zxid_files *logs)
 }
 
 /* Without a snapshot a log must begin with the first transaction of all, and the tree with the root. */
-static int begin_empty(struct reading *x)
+static int begin_empty(struct folder_reading *x)
 {
-    struct adopted_node root = {.path = slice_make("", 0), .record = {.data = slice_make("", 0), .acl = -1}};
+    struct adopted_node root = {.path = slice_make("", 0),
+                                .record = {.data = slice_make("", 0), .acl = -1}};
     int rc = adoption_node(x->a, &root);
     return rc == 0 ? adoption_nodes_end(x->a, 0) : rc;
 }
 
-static int read_snapshot(struct reading *x, const struct zxid_files *snapshots,
+static int read_snapshot(struct folder_reading *x, const struct zxid_files *snapshots,
                          struct apache_snapshot_end *ret_end)
 {
     if (snapshots->count == 0) {
@@ -240,17 +247,18 @@ static int read_snapshot(struct reading *x, const struct zxid_files *snapshots,
     }
     if (rc == CONCLAVE_ECORRUPT && snapshots->count > 1) {
         char *why = *x->ret_error;
-        (void)text_fail(x->ret_error, rc,
-                        "%s. An older snapshot is there: if you move this file away, reading begins with that one, and "
-                        "fails if logs are missing",
-                        why);
+        (void)text_fail(
+            x->ret_error, rc,
+            "%s. An older snapshot is there: if you move this file away, reading begins with that one, and "
+            "fails if logs are missing",
+            why);
         free(why);
     }
     return rc;
 }
 
-static int read_all(struct reading *x, const struct zxid_files *snapshots, const struct zxid_files *logs,
-                    struct state **ret_state)
+static int folder_read_all(struct folder_reading *x, const struct zxid_files *snapshots,
+                           const struct zxid_files *logs, struct state **ret_state)
 {
     struct apache_snapshot_end end = {0};
     int rc = read_snapshot(x, snapshots, &end);
@@ -259,27 +267,31 @@ static int read_all(struct reading *x, const struct zxid_files *snapshots, const
         return rc;
     }
     x->found->zxid = adoption_zxid(x->a);
-    rc = adoption_end(x->a, end.has_digest ? &end.digest : NULL, apache_crc32, &x->found->report, ret_state);
+    assert(x->found->zxid >= x->found->snapshot_zxid);
+    rc = adoption_end(x->a, end.has_digest ? &end.digest : NULL, apache_crc32, &x->found->report,
+                      ret_state);
     if (rc == CONCLAVE_ECORRUPT) {
-        return text_fail(x->ret_error, rc, "the files do not fit together: %s", adoption_error(x->a));
+        return text_fail(x->ret_error, rc, "the files do not fit together: %s",
+                         adoption_error(x->a));
     }
     return rc;
 }
 
-static int read_listed(const struct zxid_files *snapshots, const struct zxid_files *logs, const char *dir,
-                       const struct hash_key *key, struct apache_found *ret, struct state **ret_state,
-                       char **ret_error)
+static int read_listed(const struct zxid_files *snapshots, const struct zxid_files *logs,
+                       const char *dir, const struct hash_key *key, struct apache_found *ret,
+                       struct state **ret_state, char **ret_error)
 {
     if (snapshots->count == 0 && logs->count == 0) {
-        return text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper", dir);
+        return text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper",
+                         dir);
     }
-    struct reading x = {.a = adoption_create(key), .found = ret, .ret_error = ret_error};
+    struct folder_reading x = {.a = adoption_create(key), .found = ret, .ret_error = ret_error};
     if (x.a == NULL) {
         return CONCLAVE_ENOMEM;
     }
     ret->snapshots = snapshots->count;
     ret->logs = logs->count;
-    int rc = read_all(&x, snapshots, logs, ret_state);
+    int rc = folder_read_all(&x, snapshots, logs, ret_state);
     adoption_destroy(x.a);
     return rc;
 }

@@ -9,15 +9,16 @@
 
 /* What is in a folder. */
 struct apache_found {
-    char *snapshot; /* name of the file that was read, NULL: none, the log begins with an empty tree */
+    char *
+        snapshot; /* name of the file that was read, NULL: none, the log begins with an empty tree */
     int64_t snapshot_zxid;
-    size_t snapshots;     /* files */
-    size_t logs;          /* files */
-    size_t logs_read;     /* of these, those with transactions behind the snapshot */
+    size_t snapshots;      /* files */
+    size_t logs;           /* files */
+    size_t logs_read;      /* of these, those with transactions behind the snapshot */
     uint64_t transactions; /* applied to the snapshot */
     int64_t zxid;          /* of the last transaction */
     int64_t time_ms;       /* its time, 0: none was applied */
-    char *unfinished;      /* file whose last entry is not complete, NULL: none; a crash leaves one */
+    char *unfinished; /* file whose last entry is not complete, NULL: none; a crash leaves one */
     uint64_t unfinished_at;
     struct adoption_report report;
 };

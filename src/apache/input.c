@@ -2,6 +2,7 @@
 
 #include "apache/snappy_blocks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,16 +14,16 @@ enum { CHUNK = 1 << 18 };
 struct apache_input {
     const char *name;
     int fd;
-    gzFile gz;                   /* NULL: not gzip */
+    gzFile gz;                    /* NULL: not gzip */
     struct snappy_blocks *blocks; /* NULL: not snappy */
-    struct buf window;           /* what was read and not dropped yet */
-    size_t taken;                /* bytes of the window that belong to records so far */
-    uint64_t dropped;            /* bytes before the window */
+    struct buf window;            /* what was read and not dropped yet */
+    size_t taken;                 /* bytes of the window that belong to records so far */
+    uint64_t dropped;             /* bytes before the window */
     uint32_t adler;
     bool ended;
 };
 
-static bool ends_with(const char *text, const char *end)
+static bool input_named(const char *text, const char *end)
 {
     size_t len = strlen(text);
     size_t n = strlen(end);
@@ -32,11 +33,11 @@ static bool ends_with(const char *text, const char *end)
 /* The descriptor belongs to gz from here on. */
 static int open_layers(struct apache_input *in)
 {
-    if (ends_with(in->name, ".gz")) {
+    if (input_named(in->name, ".gz")) {
         in->gz = gzdopen(in->fd, "rb");
         return in->gz != NULL ? 0 : CONCLAVE_ENOMEM;
     }
-    if (ends_with(in->name, ".snappy")) {
+    if (input_named(in->name, ".snappy")) {
         in->blocks = snappy_blocks_create(in->fd);
         return in->blocks != NULL ? 0 : CONCLAVE_ENOMEM;
     }
@@ -92,8 +93,8 @@ static long read_some(struct apache_input *in, char **ret_error)
         int code = 0;
         const char *why = n <= 0 ? gzerror(in->gz, &code) : "";
         if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-            (void)text_fail(ret_error, 0, "%s is damaged after byte %llu of its content: gzip: %s", in->name,
-                            (unsigned long long)(in->dropped + in->window.len),
+            (void)text_fail(ret_error, 0, "%s is damaged after byte %llu of its content: gzip: %s",
+                            in->name, (unsigned long long)(in->dropped + in->window.len),
                             code == Z_BUF_ERROR ? "it is cut off" : why);
             return -1;
         }
@@ -112,6 +113,7 @@ static long read_some(struct apache_input *in, char **ret_error)
 /* Makes the window longer. 1, 0: nothing is left, or an error. */
 static int more(struct apache_input *in, char **ret_error)
 {
+    assert(in->taken <= in->window.len);
     if (in->ended) {
         return 0;
     }
@@ -149,12 +151,14 @@ int apache_input_read(struct apache_input *in, apache_decode decode, const char 
             size_t len = (size_t)(r.pos - ahead.data);
             in->adler = (uint32_t)adler32_z(in->adler, ahead.data, len);
             in->taken += len;
+            assert(in->taken <= in->window.len);
             return 0;
         }
         int rc = ahead.len > APACHE_RECORD_MAX ? 0 : more(in, ret_error);
         if (rc == 0) {
-            return text_fail(ret_error, CONCLAVE_ECORRUPT, "%s is damaged or cut off: at byte %llu there is no %s",
-                             in->name, (unsigned long long)apache_input_offset(in), what);
+            return text_fail(ret_error, CONCLAVE_ECORRUPT,
+                             "%s is damaged or cut off: at byte %llu there is no %s", in->name,
+                             (unsigned long long)apache_input_offset(in), what);
         }
         if (rc < 0) {
             return rc;
@@ -175,6 +179,7 @@ int apache_input_left(struct apache_input *in, size_t max, size_t *ret, char **r
 
 struct slice apache_input_ahead(const struct apache_input *in)
 {
+    assert(in->taken <= in->window.len);
     return slice_make(buf_slice(&in->window).data + in->taken, in->window.len - in->taken);
 }
 

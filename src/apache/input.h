@@ -14,7 +14,8 @@ enum { APACHE_RECORD_MAX = 1 << 28 };
 struct apache_input;
 
 /* 0, CONCLAVE_ENOMEM or CONCLAVE_EIO with *ret_error, which the caller frees. The name is borrowed. */
-int apache_input_open(const char *name, struct apache_input **ret, char **ret_error) CONCLAVE_MUST_USE;
+int apache_input_open(const char *name, struct apache_input **ret,
+                      char **ret_error) CONCLAVE_MUST_USE;
 void apache_input_close(struct apache_input *in);
 
 /* Reads a record from the reader's bytes into ret: 0, or any error when they are too few or wrong. */
@@ -26,7 +27,8 @@ int apache_input_read(struct apache_input *in, apache_decode decode, const char 
                       char **ret_error) CONCLAVE_MUST_USE;
 
 /* *ret: how many bytes are left, or max if there are more. Errors as apache_input_read. */
-int apache_input_left(struct apache_input *in, size_t max, size_t *ret, char **ret_error) CONCLAVE_MUST_USE;
+int apache_input_left(struct apache_input *in, size_t max, size_t *ret,
+                      char **ret_error) CONCLAVE_MUST_USE;
 
 /* What was read of the file behind the last record: after apache_input_left(max), at least that much. Valid until the
  * next call. */
@@ -39,8 +41,8 @@ uint32_t apache_input_checksum(const struct apache_input *in);
 uint64_t apache_input_offset(const struct apache_input *in);
 
 /* Decoders for single values. */
-int apache_decode_i32(struct wire_reader *r, void *ret); /* int32_t */
-int apache_decode_i64(struct wire_reader *r, void *ret); /* int64_t */
+int apache_decode_i32(struct wire_reader *r, void *ret);    /* int32_t */
+int apache_decode_i64(struct wire_reader *r, void *ret);    /* int64_t */
 int apache_decode_string(struct wire_reader *r, void *ret); /* struct slice */
 
 #endif

@@ -1,5 +1,6 @@
 #include "apache/snappy_blocks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <snappy-c.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static long bad(const struct snappy_blocks *b, const char *name, const char *wha
     return -1;
 }
 
-static long begin(struct snappy_blocks *b, const char *name, char **ret_error)
+static long snappy_begin(struct snappy_blocks *b, const char *name, char **ret_error)
 {
     uint8_t header[HEADER_LEN];
     if (read_up_to(b, header, HEADER_LEN) != HEADER_LEN ||
@@ -71,10 +72,12 @@ static long begin(struct snappy_blocks *b, const char *name, char **ret_error)
     return 0;
 }
 
-long snappy_blocks_next(struct snappy_blocks *b, const char *name, struct buf *out, char **ret_error)
+long snappy_blocks_next(struct snappy_blocks *b, const char *name, struct buf *out,
+                        char **ret_error)
 {
     uint8_t head[4];
-    if (!b->begun && begin(b, name, ret_error) != 0) {
+    assert(!b->begun || b->offset >= HEADER_LEN);
+    if (!b->begun && snappy_begin(b, name, ret_error) != 0) {
         return -1;
     }
     long n = read_up_to(b, head, sizeof head);
@@ -83,17 +86,18 @@ long snappy_blocks_next(struct snappy_blocks *b, const char *name, struct buf *o
     }
     uint32_t len = get_be32(head);
     buf_reset(&b->packed);
-    if (n != (long)sizeof head || len == 0 || len > BLOCK_MAX || buf_reserve(&b->packed, len) != 0 ||
-        read_up_to(b, b->packed.data, len) != (long)len) {
+    if (n != (long)sizeof head || len == 0 || len > BLOCK_MAX ||
+        buf_reserve(&b->packed, len) != 0 || read_up_to(b, b->packed.data, len) != (long)len) {
         return bad(b, name, "a block of snappy is cut off, or has an impossible length", ret_error);
     }
     size_t content = 0;
     if (snappy_uncompressed_length((const char *)b->packed.data, len, &content) != SNAPPY_OK ||
         content == 0 || content > CONTENT_MAX || buf_reserve(out, content) != 0 ||
-        snappy_uncompress((const char *)b->packed.data, len, (char *)out->data + out->len, &content) !=
-            SNAPPY_OK) {
+        snappy_uncompress((const char *)b->packed.data, len, (char *)out->data + out->len,
+                          &content) != SNAPPY_OK) {
         return bad(b, name, "a block of snappy cannot be unpacked", ret_error);
     }
+    assert(content <= out->cap - out->len);
     out->len += content;
     return (long)content;
 }

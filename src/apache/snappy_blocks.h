@@ -12,6 +12,7 @@ struct snappy_blocks *snappy_blocks_create(int fd);
 void snappy_blocks_destroy(struct snappy_blocks *b);
 
 /* Appends the next block. Its length, 0: the end, or -1 with *ret_error. name: of the file, for the error. */
-long snappy_blocks_next(struct snappy_blocks *b, const char *name, struct buf *out, char **ret_error);
+long snappy_blocks_next(struct snappy_blocks *b, const char *name, struct buf *out,
+                        char **ret_error);
 
 #endif

@@ -4,23 +4,23 @@
 #include "apache/input.h"
 
 /* A reading of one snapshot. */
-struct reading {
+struct snapshot_reading {
     struct apache_input *in;
     const char *file;
     struct adoption *a;
     char **ret_error;
 };
 
-static int refuse(struct reading *x, const char *why)
+static int snapshot_refuse(struct snapshot_reading *x, const char *why)
 {
     return text_fail(x->ret_error, CONCLAVE_ECORRUPT, "%s is damaged before byte %llu: %s", x->file,
                      (unsigned long long)apache_input_offset(x->in), why);
 }
 
 /* Gives the adoption's answer on. */
-static int adopted(struct reading *x, int rc)
+static int adopted(struct snapshot_reading *x, int rc)
 {
-    return rc == CONCLAVE_ECORRUPT ? refuse(x, adoption_error(x->a)) : rc;
+    return rc == CONCLAVE_ECORRUPT ? snapshot_refuse(x, adoption_error(x->a)) : rc;
 }
 
 static int decode_header(struct wire_reader *r, void *ret)
@@ -28,7 +28,7 @@ static int decode_header(struct wire_reader *r, void *ret)
     return wire_decode_file_header(r, ret);
 }
 
-static int read_header(struct reading *x)
+static int snapshot_read_header(struct snapshot_reading *x)
 {
     struct wire_file_header header;
     int rc = apache_input_read(x->in, decode_header, "header", &header, x->ret_error);
@@ -37,8 +37,8 @@ static int read_header(struct reading *x)
     }
     if (rc == 0 && header.version != APACHE_FORMAT_VERSION) {
         rc = text_fail(x->ret_error, CONCLAVE_ECORRUPT,
-                       "%s has format %d, and this program reads %d: a newer ZooKeeper wrote it", x->file,
-                       header.version, APACHE_FORMAT_VERSION);
+                       "%s has format %d, and this program reads %d: a newer ZooKeeper wrote it",
+                       x->file, header.version, APACHE_FORMAT_VERSION);
     }
     return rc;
 }
@@ -56,12 +56,13 @@ static int decode_session(struct wire_reader *r, void *ret)
     return r->failed ? CONCLAVE_ECORRUPT : 0;
 }
 
-static int read_sessions(struct reading *x)
+static int read_sessions(struct snapshot_reading *x)
 {
     int32_t count;
-    int rc = apache_input_read(x->in, apache_decode_i32, "number of sessions", &count, x->ret_error);
+    int rc =
+        apache_input_read(x->in, apache_decode_i32, "number of sessions", &count, x->ret_error);
     if (rc == 0 && count < 0) {
-        rc = refuse(x, "a negative number of sessions");
+        rc = snapshot_refuse(x, "a negative number of sessions");
     }
     for (int32_t i = 0; i < count && rc == 0; i++) {
         struct read_session session;
@@ -84,13 +85,13 @@ static int decode_acl(struct wire_reader *r, void *ret)
     return r->failed ? CONCLAVE_ECORRUPT : 0;
 }
 
-static int read_acls(struct reading *x)
+static int read_acls(struct snapshot_reading *x)
 {
     int32_t count;
     int rc = apache_input_read(x->in, apache_decode_i32, "number of lists of permissions", &count,
                                x->ret_error);
     if (rc == 0 && count < 0) {
-        rc = refuse(x, "a negative number of lists of permissions");
+        rc = snapshot_refuse(x, "a negative number of lists of permissions");
     }
     for (int32_t i = 0; i < count && rc == 0; i++) {
         struct read_acl acl;
@@ -116,7 +117,7 @@ static int decode_node(struct wire_reader *r, void *ret)
                : 0;
 }
 
-static int read_nodes(struct reading *x, int64_t zxid)
+static int read_nodes(struct snapshot_reading *x, int64_t zxid)
 {
     for (;;) {
         struct read_node read;
@@ -132,19 +133,22 @@ static int read_nodes(struct reading *x, int64_t zxid)
 }
 
 /* The checksum of all before it, and the path "/". */
-static int read_seal(struct reading *x)
+static int read_seal(struct snapshot_reading *x)
 {
     uint32_t expected = apache_input_checksum(x->in);
     int64_t value;
     struct slice path;
     int rc = apache_input_read(x->in, apache_decode_i64, "checksum", &value, x->ret_error);
     if (rc == 0) {
-        rc = apache_input_read(x->in, apache_decode_string, "end of a checksum", &path, x->ret_error);
+        rc = apache_input_read(x->in, apache_decode_string, "end of a checksum", &path,
+                               x->ret_error);
     }
     if (rc != 0) {
         return rc;
     }
-    return value == (int64_t)expected && slice_equal_str(path, "/") ? 0 : refuse(x, "its checksum is wrong");
+    return value == (int64_t)expected && slice_equal_str(path, "/")
+               ? 0
+               : snapshot_refuse(x, "its checksum is wrong");
 }
 
 /* Version 1 of the digest was a text. */
@@ -164,7 +168,7 @@ static int decode_digest(struct wire_reader *r, void *ret)
 enum { SEAL_LEN = 8 + 4 + 1, ZXID_LEN = 8 + SEAL_LEN };
 
 /* Each of the two is there or not: the digest since 3.6, unless digests are switched off, the zxid since 3.9. */
-static int read_end(struct reading *x, struct apache_snapshot_end *ret)
+static int read_end(struct snapshot_reading *x, struct apache_snapshot_end *ret)
 {
     size_t left;
     int rc = apache_input_left(x->in, ZXID_LEN + 1, &left, x->ret_error);
@@ -179,7 +183,7 @@ static int read_end(struct reading *x, struct apache_snapshot_end *ret)
         rc = rc == 0 ? read_seal(x) : rc;
         rc = rc == 0 ? apache_input_left(x->in, 1, &left, x->ret_error) : rc;
         ret->has_zxid = rc == 0;
-        rc = rc == 0 && left > 0 ? refuse(x, "something follows its end") : rc;
+        rc = rc == 0 && left > 0 ? snapshot_refuse(x, "something follows its end") : rc;
     }
     return rc;
 }
@@ -187,13 +191,13 @@ static int read_end(struct reading *x, struct apache_snapshot_end *ret)
 int apache_snapshot_read(const char *file, int64_t zxid, struct adoption *a,
                          struct apache_snapshot_end *ret, char **ret_error)
 {
-    struct reading x = {.file = file, .a = a, .ret_error = ret_error};
+    struct snapshot_reading x = {.file = file, .a = a, .ret_error = ret_error};
     *ret = (struct apache_snapshot_end){0};
     int rc = apache_input_open(file, &x.in, ret_error);
     if (rc != 0) {
         return rc;
     }
-    rc = read_header(&x);
+    rc = snapshot_read_header(&x);
     rc = rc == 0 ? read_sessions(&x) : rc;
     rc = rc == 0 ? read_acls(&x) : rc;
     rc = rc == 0 ? read_nodes(&x, zxid) : rc;

@@ -2,6 +2,7 @@
 
 #include "apache/format.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -20,7 +21,7 @@ static int decode_header(struct wire_reader *r, void *ret)
 
 enum { FILE_HEADER_LEN = 16, ENTRY_MIN = 8 + 4 };
 
-static int read_header(struct apache_txn_log *log, char **ret_error)
+static int txn_log_read_header(struct apache_txn_log *log, char **ret_error)
 {
     struct wire_file_header header;
     size_t left;
@@ -31,12 +32,13 @@ static int read_header(struct apache_txn_log *log, char **ret_error)
     }
     rc = rc == 0 ? apache_input_read(log->in, decode_header, "header", &header, ret_error) : rc;
     if (rc == 0 && header.magic != APACHE_LOG_MAGIC) {
-        return text_fail(ret_error, CONCLAVE_ECORRUPT, "%s is no transaction log of ZooKeeper", log->file);
+        return text_fail(ret_error, CONCLAVE_ECORRUPT, "%s is no transaction log of ZooKeeper",
+                         log->file);
     }
     if (rc == 0 && header.version != APACHE_FORMAT_VERSION) {
         return text_fail(ret_error, CONCLAVE_ECORRUPT,
-                         "%s has format %d, and this program reads %d: a newer ZooKeeper wrote it", log->file,
-                         header.version, APACHE_FORMAT_VERSION);
+                         "%s has format %d, and this program reads %d: a newer ZooKeeper wrote it",
+                         log->file, header.version, APACHE_FORMAT_VERSION);
     }
     return rc;
 }
@@ -49,7 +51,7 @@ int apache_txn_log_open(const char *file, struct apache_txn_log **ret, char **re
     }
     log->file = file;
     int rc = apache_input_open(file, &log->in, ret_error);
-    rc = rc == 0 ? read_header(log, ret_error) : rc;
+    rc = rc == 0 ? txn_log_read_header(log, ret_error) : rc;
     if (rc != 0) {
         apache_txn_log_close(log);
         return rc;
@@ -66,12 +68,12 @@ void apache_txn_log_close(struct apache_txn_log *log)
     }
 }
 
-struct entry {
+struct txn_log_entry {
     int64_t checksum;
     struct slice bytes;
 };
 
-static bool is_empty(const struct entry *e)
+static bool is_empty(const struct txn_log_entry *e)
 {
     return e->checksum == 0 && e->bytes.len == 0;
 }
@@ -79,7 +81,7 @@ static bool is_empty(const struct entry *e)
 /* Of the zeroes behind the last entry it takes checksum and length. */
 static int decode_entry(struct wire_reader *r, void *ret)
 {
-    struct entry *e = ret;
+    struct txn_log_entry *e = ret;
     e->checksum = wire_read_i64(r);
     e->bytes = wire_read_buffer(r);
     if (r->failed || is_empty(e)) {
@@ -89,12 +91,13 @@ static int decode_entry(struct wire_reader *r, void *ret)
     return end != NULL && *end == APACHE_ENTRY_END ? 0 : CONCLAVE_ECORRUPT;
 }
 
-static bool checksum_is_right(const struct entry *e)
+static bool checksum_is_right(const struct txn_log_entry *e)
 {
     return e->checksum == (int64_t)adler32_z(1, e->bytes.data, e->bytes.len);
 }
 
-static int refuse(const struct apache_txn_log *log, uint64_t offset, const char *why, char **ret_error)
+static int txn_log_refuse(const struct apache_txn_log *log, uint64_t offset, const char *why,
+                          char **ret_error)
 {
     return text_fail(ret_error, CONCLAVE_ECORRUPT, "%s is damaged at byte %llu: %s", log->file,
                      (unsigned long long)offset, why);
@@ -104,7 +107,7 @@ static int refuse(const struct apache_txn_log *log, uint64_t offset, const char 
 static bool entry_follows(struct slice bytes)
 {
     for (size_t i = 1; i + ENTRY_MIN < bytes.len; i++) {
-        struct entry e;
+        struct txn_log_entry e;
         struct wire_reader r = wire_reader_make(slice_make(bytes.data + i, bytes.len - i));
         if (decode_entry(&r, &e) == 0 && !is_empty(&e) && checksum_is_right(&e)) {
             return true;
@@ -141,8 +144,10 @@ static int end_unfinished(struct apache_txn_log *log, uint64_t offset, char **re
         return rc;
     }
     if (rest.len >= APACHE_RECORD_MAX || entry_follows(rest)) {
-        return refuse(log, offset, "an entry cannot be read, and others follow it", ret_error);
+        return txn_log_refuse(log, offset, "an entry cannot be read, and others follow it",
+                              ret_error);
     }
+    assert(!log->ended && !log->unfinished);
     log->ended = true;
     log->unfinished = true;
     log->unfinished_at = offset;
@@ -154,14 +159,16 @@ static int end_in_zeroes(struct apache_txn_log *log, uint64_t offset, char **ret
     struct slice rest;
     int rc = read_rest(log, &rest, ret_error);
     log->ended = true;
-    return rc == 0 && !all_zero(rest) ? refuse(log, offset, "an entry is empty, and something follows it", ret_error)
-                                      : rc;
+    return rc == 0 && !all_zero(rest)
+               ? txn_log_refuse(log, offset, "an entry is empty, and something follows it",
+                                ret_error)
+               : rc;
 }
 
 int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret, char **ret_error)
 {
     uint64_t offset = apache_input_offset(log->in);
-    struct entry entry;
+    struct txn_log_entry entry;
     size_t left = 0;
     int rc = log->ended ? 0 : apache_input_left(log->in, 1, &left, ret_error);
     if (rc != 0 || left == 0) {
@@ -182,19 +189,21 @@ int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret, char **
         return end_in_zeroes(log, offset, ret_error);
     }
     if (!checksum_is_right(&entry)) {
-        return refuse(log, offset, "the checksum of an entry is wrong", ret_error);
+        return txn_log_refuse(log, offset, "the checksum of an entry is wrong", ret_error);
     }
     if (outcome_read(entry.bytes, ret) != 0) {
-        return refuse(log, offset,
-                      "a transaction cannot be read, although its checksum is right: did a newer "
-                      "ZooKeeper write it?",
-                      ret_error);
+        return txn_log_refuse(
+            log, offset,
+            "a transaction cannot be read, although its checksum is right: did a newer "
+            "ZooKeeper write it?",
+            ret_error);
     }
     return 1;
 }
 
 bool apache_txn_log_unfinished(const struct apache_txn_log *log, uint64_t *ret_offset)
 {
+    assert(log->ended || !log->unfinished);
     *ret_offset = log->unfinished_at;
     return log->unfinished;
 }

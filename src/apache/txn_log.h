@@ -11,12 +11,14 @@
 struct apache_txn_log;
 
 /* Opens the file and reads its header. Errors as apache_input_read. An empty file is a log without entries. */
-int apache_txn_log_open(const char *file, struct apache_txn_log **ret, char **ret_error) CONCLAVE_MUST_USE;
+int apache_txn_log_open(const char *file, struct apache_txn_log **ret,
+                        char **ret_error) CONCLAVE_MUST_USE;
 void apache_txn_log_close(struct apache_txn_log *log);
 
 /* 1 and the next transaction, whose bytes are valid until the next call; 0: the end; errors as apache_input_read, also for
  * an entry whose checksum is wrong. */
-int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret, char **ret_error) CONCLAVE_MUST_USE;
+int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret,
+                        char **ret_error) CONCLAVE_MUST_USE;
 
 /* After the end: whether a last entry is not complete, and where it begins. */
 bool apache_txn_log_unfinished(const struct apache_txn_log *log, uint64_t *ret_offset);

@@ -6,7 +6,12 @@
 
 #include "base/slice.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct list;
+struct state;
+struct znode;
 
 #define SNAPSHOT_MAGIC "CONCLAVE"
 enum {
@@ -33,5 +38,29 @@ enum snapshot_record {
 };
 /* The checksum after the next block. */
 uint64_t snapshot_chain(uint64_t chain, struct slice records);
+
+/* --- restore.c: nodes on their way into a tree, also those of a foreign snapshot --- */
+
+/* A node as a snapshot has it. */
+struct node_image {
+    struct slice path;
+    struct slice data;
+    uint32_t acl;
+    int64_t owner;
+    int64_t czxid;
+    int64_t mzxid;
+    int64_t ctime;
+    int64_t mtime;
+    int32_t version;
+    int32_t aversion;
+    int32_t cversion;
+    int64_t pzxid;
+};
+/* Adds the node without counting a create at its parent, and refers to its ACL; not yet what node_image_stat sets, nor
+ * the digest. `owned`: the list of its session's nodes, or NULL. NULL: out of memory. */
+struct znode *node_image_add(struct state *s, struct znode *parent, const struct node_image *image,
+                             struct list *owned);
+/* Sets mzxid, mtime, the versions and pzxid. False: out of memory. */
+bool node_image_stat(const struct node_image *image, struct znode *node);
 
 #endif

@@ -220,29 +220,6 @@ bool state_permits(const struct state *s, const struct znode *node, struct wire_
 /* Adds to the bytes of the paths of a session's nodes; other owners are not counted. */
 void session_count_path(struct state *s, int64_t owner, int64_t bytes);
 
-/* --- restore.c --- */
-/* A node as a snapshot has it. */
-struct node_image {
-    struct slice path;
-    struct slice data;
-    uint32_t acl;
-    int64_t owner;
-    int64_t czxid;
-    int64_t mzxid;
-    int64_t ctime;
-    int64_t mtime;
-    int32_t version;
-    int32_t aversion;
-    int32_t cversion;
-    int64_t pzxid;
-};
-/* Adds the node without counting a create at its parent, and refers to its ACL; not yet what node_image_stat sets, nor
- * the digest. `owned`: the list of its session's nodes, or NULL. NULL: out of memory. */
-struct znode *node_image_add(struct state *s, struct znode *parent, const struct node_image *image,
-                             struct list *owned);
-/* Sets mzxid, mtime, the versions and pzxid. False: out of memory. */
-bool node_image_stat(const struct node_image *image, struct znode *node);
-
 /* --- snapshot.c --- */
 /* Call it before a node changes or is deleted: saves its old image if a snapshot still needs it. */
 void snapshot_touch_slow(struct state *s, struct znode *node);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "state/state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -103,6 +104,7 @@ static int export_state(const struct state *state, const char *target, bool as_j
     if (rc != 0) {
         return found_folder_fail("export", rc, error);
     }
+    assert(made.file != NULL && made.foreign_sessions <= made.sessions);
     rc = compare(target, state);
     rc = rc == 0 ? report(&made, state, as_json) : rc;
     free(made.file);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "tree/branches.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -84,9 +85,10 @@ static void print_branches(const struct picture *p)
     buf_finish(&path);
 }
 
-static void print_text(const struct picture *p)
+static void inspect_print_text(const struct picture *p)
 {
     const struct apache_found *f = p->found;
+    assert(p->shown <= p->count);
     if (f->snapshot != NULL) {
         printf("snapshot      %s, zxid 0x%" PRIx64 "\n", f->snapshot, (uint64_t)f->snapshot_zxid);
     } else {
@@ -156,7 +158,7 @@ static int print_json(const struct picture *p)
     return json_line_print(&j, stdout) == 0 ? 0 : CLI_EXIT_IO;
 }
 
-static int show(struct picture *p, const struct inspect_options *options)
+static int inspect_show(struct picture *p, const struct inspect_options *options)
 {
     p->branches = calloc((size_t)options->top + 1, sizeof *p->branches);
     if (p->branches == NULL) {
@@ -165,12 +167,13 @@ static int show(struct picture *p, const struct inspect_options *options)
     state_stats(p->state, &p->stats);
     p->count = tree_branches(state_tree(p->state), (unsigned)options->depth, p->branches,
                              (size_t)options->top);
+    assert(p->stats.nodes > 0);
     p->shown = p->count < (size_t)options->top ? p->count : (size_t)options->top;
     int rc = 0;
     if (options->json) {
         rc = print_json(p);
     } else {
-        print_text(p);
+        inspect_print_text(p);
     }
     free(p->branches);
     return rc == 0 && fflush(stdout) != 0 ? CLI_EXIT_IO : rc;
@@ -200,7 +203,7 @@ int command_inspect(int argc, char **argv)
         return rc;
     }
     struct picture picture = {.dir = operands.words[0], .found = &found, .state = state};
-    rc = show(&picture, &options);
+    rc = inspect_show(&picture, &options);
     state_destroy(state);
     apache_found_finish(&found);
     return rc;

@@ -1,6 +1,7 @@
 #include "state/adopt/adopt.h"
 
 #include "state/digest.h"
+#include "state/snapshot_format.h"
 #include "state/state_internal.h"
 #include "tree/path.h"
 
@@ -85,7 +86,7 @@ __attribute__((format(printf, 2, 3))) static int damaged(struct adoption *a, con
 enum { PATH_SHOWN = 120 };
 
 /* For messages: the first bytes of a path. */
-static struct slice shown(struct slice path)
+static struct slice path_shown(struct slice path)
 {
     return slice_make(path.data, path.len < PATH_SHOWN ? path.len : PATH_SHOWN);
 }
@@ -115,7 +116,8 @@ static struct numbered_acl *acl_numbered(const struct adoption *a, int64_t numbe
     return n != NULL ? CONTAINER_OF(n, struct numbered_acl, map) : NULL;
 }
 
-static int put_numbered(struct adoption *a, int64_t number, struct wire_vector entries, bool missing)
+static int put_numbered(struct adoption *a, int64_t number, struct wire_vector entries,
+                        bool missing)
 {
     struct numbered_acl *acl = malloc(sizeof *acl);
     if (acl == NULL) {
@@ -211,19 +213,18 @@ static int add_node(struct adoption *a, const struct node_image *image)
 {
     struct slice path = image->path;
     if (!path_valid(path) || path.len == 1) {
-        return damaged(a, "'%.*s' is no path of a node", SLICE_FMT(shown(path)));
+        return damaged(a, "'%.*s' is no path of a node", SLICE_FMT(path_shown(path)));
     }
-    struct znode *parent =
-        tree_find(&a->s->tree, slice_make(path.data, path_last_slash(path)));
+    struct znode *parent = tree_find(&a->s->tree, slice_make(path.data, path_last_slash(path)));
     if (!a->root || parent == NULL || znode_is_ephemeral(parent)) {
-        return damaged(a, "%.*s has no parent, or an ephemeral one", SLICE_FMT(shown(path)));
+        return damaged(a, "%.*s has no parent, or an ephemeral one", SLICE_FMT(path_shown(path)));
     }
     if (tree_find(&a->s->tree, path) != NULL) {
-        return damaged(a, "%.*s is there twice", SLICE_FMT(shown(path)));
+        return damaged(a, "%.*s is there twice", SLICE_FMT(path_shown(path)));
     }
     enum tree_owner kind = tree_owner_kind(image->owner);
     if (kind == TREE_OWNER_IS_TTL && !ttl_valid(tree_owner_ttl_ms(image->owner))) {
-        return damaged(a, "%.*s has a TTL of 0", SLICE_FMT(shown(path)));
+        return damaged(a, "%.*s has a TTL of 0", SLICE_FMT(path_shown(path)));
     }
     struct list *owned = NULL;
     if (kind == TREE_OWNER_SESSION) {
@@ -306,8 +307,9 @@ int adoption_apply(struct adoption *a, const struct outcome *o)
                        (unsigned long long)o->header.zxid, (unsigned long long)a->s->zxid);
     }
     if (outcome_apply(a->s, o, &a->unseen) != 0) {
-        return damaged(a, "transaction 0x%llx creates a node below an ephemeral one, or deletes what "
-                          "cannot be deleted",
+        return damaged(a,
+                       "transaction 0x%llx creates a node below an ephemeral one, or deletes what "
+                       "cannot be deleted",
                        (unsigned long long)o->header.zxid);
     }
     if (o->has_digest || o->header.type != WIRE_ERROR) {
@@ -359,8 +361,9 @@ static int check_acls(struct adoption *a)
          n = map_next(&a->acls, n)) {
         const struct numbered_acl *acl = CONTAINER_OF(n, struct numbered_acl, map);
         if (acl->missing && acl_get(&a->s->tree.acls, acl->id)->refs > 1) {
-            return damaged(a, "a node has the list of permissions number %lld, and there is no such list",
-                           (long long)acl->number);
+            return damaged(
+                a, "a node has the list of permissions number %lld, and there is no such list",
+                (long long)acl->number);
         }
     }
     return 0;

@@ -25,8 +25,10 @@ struct adopted_node {
 
 /* What the adoption met besides. */
 struct adoption_report {
-    size_t orphans; /* ephemeral nodes of sessions that do not exist: deleted, as Apache does when it starts */
-    bool digest_compared; /* Apache's digest of the last transaction, or of the snapshot, was there and is equal */
+    size_t
+        orphans; /* ephemeral nodes of sessions that do not exist: deleted, as Apache does when it starts */
+    bool
+        digest_compared; /* Apache's digest of the last transaction, or of the snapshot, was there and is equal */
 };
 
 /* The key as in state_create. NULL: out of memory. */

@@ -8,15 +8,15 @@
 #include <assert.h>
 
 /* One change of a transaction, or the whole of one that is not a multi. */
-struct change {
+struct outcome_change {
     int32_t type;
     struct slice path;
     struct slice data;
     struct wire_vector acl;
     int64_t owner;
-    int32_t version;           /* of a create: the parent's cversion; -1: one more than it has */
-    int32_t timeout_ms;        /* of a new session */
-    struct wire_vector paths;  /* of a closed session: its nodes */
+    int32_t version;          /* of a create: the parent's cversion; -1: one more than it has */
+    int32_t timeout_ms;       /* of a new session */
+    struct wire_vector paths; /* of a closed session: its nodes */
 };
 
 enum { DIGEST_LEN = 4 + 8 };
@@ -29,7 +29,7 @@ static bool is_create(int32_t type)
            type == WIRE_CREATE_CONTAINER;
 }
 
-static int read_plain_create(struct wire_reader *r, int64_t session_id, struct change *c)
+static int read_plain_create(struct wire_reader *r, int64_t session_id, struct outcome_change *c)
 {
     struct wire_reader start = *r;
     struct wire_txn_create create;
@@ -46,12 +46,11 @@ static int read_plain_create(struct wire_reader *r, int64_t session_id, struct c
     c->acl = create.acl;
     c->owner = create.ephemeral ? session_id : 0;
     c->version = create.parent_cversion;
-    return create.ephemeral && tree_owner_kind(session_id) != TREE_OWNER_SESSION
-               ? CONCLAVE_ECORRUPT
-               : 0;
+    return create.ephemeral && tree_owner_kind(session_id) != TREE_OWNER_SESSION ? CONCLAVE_ECORRUPT
+                                                                                 : 0;
 }
 
-static int read_create_ttl(struct wire_reader *r, struct change *c)
+static int read_create_ttl(struct wire_reader *r, struct outcome_change *c)
 {
     struct wire_txn_create_ttl create;
     if (wire_decode_txn_create_ttl(r, &create) != 0 || !ttl_valid(create.ttl_ms)) {
@@ -65,7 +64,7 @@ static int read_create_ttl(struct wire_reader *r, struct change *c)
     return 0;
 }
 
-static int read_create_container(struct wire_reader *r, struct change *c)
+static int read_create_container(struct wire_reader *r, struct outcome_change *c)
 {
     struct wire_txn_create_container create;
     if (wire_decode_txn_create_container(r, &create) != 0) {
@@ -79,7 +78,7 @@ static int read_create_container(struct wire_reader *r, struct change *c)
     return 0;
 }
 
-static int read_set_data(struct wire_reader *r, struct change *c)
+static int read_set_data(struct wire_reader *r, struct outcome_change *c)
 {
     struct wire_set_data_request set;
     int rc = wire_decode_set_data_request(r, &set);
@@ -89,7 +88,7 @@ static int read_set_data(struct wire_reader *r, struct change *c)
     return rc;
 }
 
-static int read_set_acl(struct wire_reader *r, struct change *c)
+static int read_set_acl(struct wire_reader *r, struct outcome_change *c)
 {
     struct wire_set_acl_request set;
     int rc = wire_decode_set_acl_request(r, &set);
@@ -99,7 +98,7 @@ static int read_set_acl(struct wire_reader *r, struct change *c)
     return rc;
 }
 
-static int read_path(struct wire_reader *r, struct change *c)
+static int read_path(struct wire_reader *r, struct outcome_change *c)
 {
     c->path = wire_read_string(r);
     if (c->type == WIRE_CHECK) {
@@ -108,7 +107,7 @@ static int read_path(struct wire_reader *r, struct change *c)
     return r->failed ? CONCLAVE_ECORRUPT : 0;
 }
 
-static int read_create_session(struct wire_reader *r, int64_t session_id, struct change *c)
+static int read_create_session(struct wire_reader *r, int64_t session_id, struct outcome_change *c)
 {
     struct wire_txn_create_session create;
     int rc = wire_decode_txn_create_session(r, &create);
@@ -117,7 +116,7 @@ static int read_create_session(struct wire_reader *r, int64_t session_id, struct
 }
 
 /* Before 3.6 the record is empty. Later it has the paths, unless a property switches them off. */
-static int read_close_session(struct wire_reader *r, struct change *c)
+static int read_close_session(struct wire_reader *r, struct outcome_change *c)
 {
     struct wire_reader start = *r;
     struct wire_txn_close_session close;
@@ -131,7 +130,7 @@ static int read_close_session(struct wire_reader *r, struct change *c)
     return wire_left(r) == 0 || wire_left(r) == DIGEST_LEN ? 0 : CONCLAVE_ECORRUPT;
 }
 
-static int read_by_type(struct wire_reader *r, int64_t session_id, struct change *c)
+static int read_by_type(struct wire_reader *r, int64_t session_id, struct outcome_change *c)
 {
     switch (c->type) {
     case WIRE_CREATE:
@@ -167,9 +166,11 @@ static bool names_a_node(int32_t type)
     return type != WIRE_CREATE_SESSION && type != WIRE_CLOSE_SESSION && type != WIRE_ERROR;
 }
 
-static int read_change(struct wire_reader *r, int64_t session_id, int32_t type, struct change *ret)
+static int read_change(struct wire_reader *r, int64_t session_id, int32_t type,
+                       struct outcome_change *ret)
 {
-    *ret = (struct change){.type = type, .acl = WIRE_VECTOR_NULL, .paths = WIRE_VECTOR_NULL};
+    *ret =
+        (struct outcome_change){.type = type, .acl = WIRE_VECTOR_NULL, .paths = WIRE_VECTOR_NULL};
     if (read_by_type(r, session_id, ret) != 0) {
         return CONCLAVE_ECORRUPT;
     }
@@ -183,11 +184,12 @@ static int read_change(struct wire_reader *r, int64_t session_id, int32_t type, 
 }
 
 /* The next part of a multi: its type, and a buffer with its record. */
-static int read_part(struct wire_reader *r, int64_t session_id, struct change *ret)
+static int read_part(struct wire_reader *r, int64_t session_id, struct outcome_change *ret)
 {
     int32_t type = wire_read_i32(r);
     struct slice record = wire_read_buffer(r);
-    bool session = type == WIRE_CREATE_SESSION || type == WIRE_CLOSE_SESSION || type == WIRE_RECONFIG;
+    bool session =
+        type == WIRE_CREATE_SESSION || type == WIRE_CLOSE_SESSION || type == WIRE_RECONFIG;
     if (r->failed || session) {
         return CONCLAVE_ECORRUPT;
     }
@@ -199,7 +201,7 @@ static int check_multi(struct wire_reader *r, int64_t session_id)
 {
     int32_t count = wire_read_i32(r);
     for (int32_t i = 0; i < count; i++) {
-        struct change change;
+        struct outcome_change change;
         if (read_part(r, session_id, &change) != 0) {
             return CONCLAVE_ECORRUPT;
         }
@@ -215,7 +217,7 @@ int outcome_read(struct slice bytes, struct outcome *ret)
         return CONCLAVE_ECORRUPT;
     }
     const uint8_t *start = r.pos;
-    struct change change;
+    struct outcome_change change;
     int rc = ret->header.type == WIRE_MULTI
                  ? check_multi(&r, ret->header.session_id)
                  : read_change(&r, ret->header.session_id, ret->header.type, &change);
@@ -230,8 +232,8 @@ int outcome_read(struct slice bytes, struct outcome *ret)
 /* --- applying --------------------------------------------------------------------------------- */
 
 /* Sets what creates and deletes below a node left in it. */
-static void set_child_counts(struct write *w, struct znode *parent, struct slice path, int32_t cversion,
-                             int64_t pzxid)
+static void set_child_counts(struct write *w, struct znode *parent, struct slice path,
+                             int32_t cversion, int64_t pzxid)
 {
     struct state *s = w->s;
     if (znode_cversion(parent) == cversion && znode_pzxid(parent) == pzxid) {
@@ -253,8 +255,8 @@ static struct slice parent_path(struct slice path)
 }
 
 /* As Apache, the counter of creates never goes back, and pzxid follows it. */
-static void count_create(struct write *w, struct znode *parent, const struct change *c, int32_t before,
-                         int64_t pzxid_before)
+static void count_create(struct write *w, struct znode *parent, const struct outcome_change *c,
+                         int32_t before, int64_t pzxid_before)
 {
     int32_t counted = c->version == -1 ? (int32_t)((uint32_t)before + 1) : c->version;
     bool newer = counted > before;
@@ -269,8 +271,8 @@ static uint32_t take_acl(struct state *s, struct wire_vector acl)
     return id;
 }
 
-static void replace_list(struct state *s, struct znode *node, struct slice path, struct wire_vector acl,
-                         int32_t aversion)
+static void replace_list(struct state *s, struct znode *node, struct slice path,
+                         struct wire_vector acl, int32_t aversion)
 {
     snapshot_touch(s, node);
     struct znode_dir *dir = aversion != 0 || znode_dir(node) != NULL ? znode_dir_need(node) : NULL;
@@ -288,7 +290,8 @@ static void replace_list(struct state *s, struct znode *node, struct slice path,
 
 /* The node is there already: it came with a snapshot that was written while this happened. Its list may be one that the
  * snapshot's table does not have; this transaction has it. */
-static void create_again(struct write *w, struct znode *parent, struct znode *node, const struct change *c)
+static void create_again(struct write *w, struct znode *parent, struct znode *node,
+                         const struct outcome_change *c)
 {
     if (node->czxid == w->zxid && znode_aversion(node) == 0) {
         replace_list(w->s, node, c->path, c->acl, 0);
@@ -312,7 +315,7 @@ static struct session *need_owner(struct state *s, int64_t id)
     return session;
 }
 
-static int apply_create(struct write *w, const struct change *c)
+static int apply_create(struct write *w, const struct outcome_change *c)
 {
     struct state *s = w->s;
     struct znode *parent = tree_find(&s->tree, parent_path(c->path));
@@ -388,7 +391,7 @@ static void apply_delete(struct write *w, struct slice path)
     }
 }
 
-static void apply_set_data(struct write *w, const struct change *c)
+static void apply_set_data(struct write *w, const struct outcome_change *c)
 {
     struct state *s = w->s;
     struct znode *node = tree_find(&s->tree, c->path);
@@ -408,7 +411,7 @@ static void apply_set_data(struct write *w, const struct change *c)
     quota_count(s, c->path, 0, bytes);
 }
 
-static void apply_create_session(struct write *w, const struct change *c, int64_t id)
+static void apply_create_session(struct write *w, const struct outcome_change *c, int64_t id)
 {
     struct state_session session = {.id = id, .timeout_ms = c->timeout_ms};
     outcome_password(id, session.passwd);
@@ -418,7 +421,7 @@ static void apply_create_session(struct write *w, const struct change *c, int64_
 }
 
 /* The paths come first, as a snapshot may lack nodes of the session in its own list, and have others there. */
-static int apply_close_session(struct write *w, const struct change *c, int64_t id)
+static int apply_close_session(struct write *w, const struct outcome_change *c, int64_t id)
 {
     struct wire_vector paths = c->paths;
     struct slice path;
@@ -438,7 +441,7 @@ static int apply_close_session(struct write *w, const struct change *c, int64_t 
     return 0;
 }
 
-static int apply_change(struct write *w, const struct change *c, int64_t session_id)
+static int apply_change(struct write *w, const struct outcome_change *c, int64_t session_id)
 {
     struct znode *node;
     switch (c->type) {
@@ -476,7 +479,7 @@ static bool multi_failed(struct slice record, int64_t session_id)
     struct wire_reader r = wire_reader_make(record);
     bool failed = false;
     for (int32_t left = wire_read_i32(&r); left > 0; left--) {
-        struct change part;
+        struct outcome_change part;
         int rc = read_part(&r, session_id, &part);
         assert(rc == 0);
         failed |= rc != 0 || part.type == WIRE_ERROR;
@@ -492,7 +495,7 @@ static int apply_multi(struct write *w, const struct outcome *o)
     struct wire_reader r = wire_reader_make(o->record);
     int rc = 0;
     for (int32_t left = wire_read_i32(&r); left > 0 && rc == 0; left--) {
-        struct change part;
+        struct outcome_change part;
         rc = read_part(&r, o->header.session_id, &part);
         rc = rc == 0 ? apply_change(w, &part, o->header.session_id) : rc;
     }
@@ -503,7 +506,7 @@ static int apply_multi(struct write *w, const struct outcome *o)
 static int apply_one(struct write *w, const struct outcome *o)
 {
     struct wire_reader r = wire_reader_make(o->record);
-    struct change change;
+    struct outcome_change change;
     int rc = read_change(&r, o->header.session_id, o->header.type, &change);
     assert(rc == 0);
     return rc == 0 ? apply_change(w, &change, o->header.session_id) : rc;

@@ -14,8 +14,8 @@
 /* One transaction; record borrows. */
 struct outcome {
     struct wire_txn_header header;
-    struct slice record; /* what belongs to the header's type */
-    bool has_digest;     /* Apache 3.6 and later */
+    struct slice record;           /* what belongs to the header's type */
+    bool has_digest;               /* Apache 3.6 and later */
     struct wire_txn_digest digest; /* of Apache's tree after it */
 };
 
@@ -26,12 +26,14 @@ int outcome_read(struct slice bytes, struct outcome *ret) CONCLAVE_MUST_USE;
 /* Applies a transaction that outcome_read has read, and sets the zxid to its own. 0, or CONCLAVE_ECORRUPT: a node below
  * an ephemeral one, or a session id that cannot be one; then the state is useless. If memory runs out, the process
  * ends, as in state_apply. */
-int outcome_apply(struct state *s, const struct outcome *o, struct effects *effects) CONCLAVE_MUST_USE;
+int outcome_apply(struct state *s, const struct outcome *o,
+                  struct effects *effects) CONCLAVE_MUST_USE;
 
 /* Apache's number over the tree, version 2: the sum of the CRC-32 of each node outside /zookeeper. `crc` computes a
  * CRC-32 (IEEE 802.3) from the one of the bytes before. */
 enum { OUTCOME_DIGEST_VERSION = 2 };
-uint64_t outcome_tree_digest(const struct state *s, uint32_t (*crc)(uint32_t before, struct slice bytes));
+uint64_t outcome_tree_digest(const struct state *s,
+                             uint32_t (*crc)(uint32_t before, struct slice bytes));
 
 /* The password of every session of Apache ZooKeeper: it follows from the id. */
 void outcome_password(int64_t session_id, uint8_t ret[WIRE_PASSWD_LEN]);

@@ -188,6 +188,6 @@ int main(void)
 {
 #define RECORD_ROW(name, FIELDS) cmocka_unit_test(test_##name),
     const struct CMUnitTest tests[] = {WIRE_FIELD_RECORDS(RECORD_ROW) WIRE_RECORDS(RECORD_ROW)
-                                       WIRE_FILE_RECORDS(RECORD_ROW)};
+                                           WIRE_FILE_RECORDS(RECORD_ROW)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
