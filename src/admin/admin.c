@@ -103,14 +103,15 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->site.backup = backup_create(loop, &a->view, &a->site.admission);
     a->site.backups = backup_route_create(loop, &a->view, &a->site.admission);
     a->site.tokens = tokens_create(loop, &a->view);
+    a->site.test = options->test ? test_route_create(loop, &a->view) : NULL;
     bool with_console = console_site_init(&a->site.console, loop, &a->view);
     a->open_parts = (a->site.backup != NULL) + (a->site.backups != NULL) +
-                    (a->site.tokens != NULL) + with_console;
+                    (a->site.tokens != NULL) + (a->site.test != NULL) + with_console;
     if (a->open_parts == 0) {
         free(a);
         return CONCLAVE_ENOMEM;
     }
-    if (a->open_parts < 4) {
+    if (a->open_parts < (options->test ? 5u : 4u)) {
         admin_close(a, NULL, NULL);
         return CONCLAVE_ENOMEM;
     }
@@ -141,6 +142,9 @@ void admin_attach(struct admin *a, struct server *s)
         backup_cancel(a->site.backup);
         backup_route_cancel(a->site.backups);
         tokens_cancel(a->site.tokens);
+        if (a->site.test != NULL) {
+            test_route_cancel(a->site.test);
+        }
         server_service(a->view.server)->words = (struct service_words){0};
     }
     a->view.server = s;
@@ -197,6 +201,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     backup_close(a->site.backup, admin_on_part_closed, a);
     backup_route_close(a->site.backups, admin_on_part_closed, a);
     tokens_close(a->site.tokens, admin_on_part_closed, a);
+    test_route_close(a->site.test, admin_on_part_closed, a);
     console_site_close(&a->site.console, admin_on_part_closed, a);
     port_certificates_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);

@@ -9,6 +9,7 @@
 struct admin_options {
     const char *words;         /* allowed words: "srvr,ruok", "*"; NULL: srvr only */
     bool read_only_word;       /* isro, too: readonlymode.enabled */
+    bool test;                 /* a server for tests: take the orders of tests */
     bool http;                 /* serve HTTP on `listen` */
     struct net_address listen; /* port 0: a free one, host "": every interface */
     bool https;                /* TLS on that port, with `tls` */

@@ -451,6 +451,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .close_acls = options->close_acls,
         .local_only = options->local_only,
         .collector = options->collector,
+        .test = options->test,
         .clock = options->clock,
         .sink = replica_sink(s->node),
     };

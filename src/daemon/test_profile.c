@@ -63,6 +63,7 @@ int test_profile_begin(struct zoo_cfg *c)
 void test_profile_end(struct zoo_cfg *c)
 {
     c->options.data_dir = MEMORY_DIR;
+    c->admin.options.test = true;
     if (c->admin.words == NULL) {
         c->admin.options.words = "*";
     }

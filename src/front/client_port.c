@@ -109,6 +109,10 @@ static void client_pause(struct client *cl)
 static size_t client_on_data(void *owner, struct slice bytes)
 {
     struct client *cl = owner;
+    if (cl->port->service->faults != NULL && faults_hold(&cl->connection)) {
+        client_pause(cl);
+        return 0;
+    }
     size_t taken = connection_input(&cl->connection, bytes);
     if (!connection_ready(&cl->connection)) {
         client_pause(cl);
@@ -327,8 +331,10 @@ static void client_update(struct client *cl)
     if (c->stage == CONNECTION_SERVING && cl->probed_ms == 0) {
         client_probe(cl);
     }
-    if (c->stage != CONNECTION_CLOSED && leadership_may_send(c->service, c)) {
+    bool held = c->service->faults != NULL && c->stage != CONNECTION_CLOSED && faults_hold(c);
+    if (c->stage != CONNECTION_CLOSED && !held && leadership_may_send(c->service, c)) {
         stream_send(cl->stream, &c->out);
+        c->faults.out_at_ms = 0;
         c->sending = stream_sending(cl->stream);
         connection_count_output(c);
     }
@@ -349,7 +355,7 @@ static void client_update(struct client *cl)
         }
         return;
     }
-    if (cl->port->stopped || !connection_ready(c)) {
+    if (cl->port->stopped || held || !connection_ready(c)) {
         client_pause(cl);
     } else {
         stream_resume(cl->stream);
@@ -372,6 +378,9 @@ static const char *port_limit(struct client_port *p, struct client *cl)
     size_t address_max = p->service->limits.address_max;
     if (cl->address == NULL) {
         return "out of memory";
+    }
+    if (p->service->faults != NULL && faults_on_accept(p->service)) {
+        return "a test asked for it";
     }
     if (p->stats.connections >= p->connections_max) {
         p->service->metrics->conclave_refused_connections++;
@@ -580,9 +589,27 @@ static bool port_relieve(struct client_port *p)
     return any;
 }
 
+/* Clients that a test held may be read and sent to again. */
+static void port_release_held(struct client_port *p)
+{
+    struct service *s = p->service;
+    if (!faults_due(s->faults, clock_monotonic_ms(s->clock))) {
+        return;
+    }
+    LIST_FOREACH (it, &p->clients) {
+        struct connection *c = &CONTAINER_OF(it, struct client, node)->connection;
+        if (c->faults.held && list_empty(&c->dirty)) {
+            list_push_back(&s->dirty, &c->dirty);
+        }
+    }
+}
+
 void client_port_turn(struct client_port *p)
 {
     struct list *node;
+    if (p->service->faults != NULL) {
+        port_release_held(p);
+    }
     port_note_progress(p);
     port_tick_refusals(p);
     port_relieve(p);

@@ -1,5 +1,6 @@
 #include "front/connection.h"
 
+#include "base/endian.h"
 #include "base/log.h"
 #include "base/transition.h"
 #include "front/handshake.h"
@@ -355,6 +356,9 @@ void connection_reply_end(struct connection *c, size_t place)
     m->response_max = size > m->response_max ? size : m->response_max;
     m->response_min = m->response_min < 0 || size < m->response_min ? size : m->response_min;
     connection_output_added(c);
+    if (c->faults.loses && buf_ok(&c->out)) {
+        faults_on_reply(c, (int32_t)get_be32(buf_slice(&c->out).data + place + 4));
+    }
 }
 
 void connection_reply(struct connection *c, int32_t xid, int64_t zxid, int32_t err)
@@ -811,6 +815,9 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     struct request r = {.xid = header.xid, .type = header.type, .body = wire_rest(&reader)};
     const struct request_row *row = request_row(r.type);
+    if (c->service->faults != NULL && faults_on_request(c, r.type, r.xid)) {
+        return;
+    }
     if (row->kind != REQUEST_AUTH && !service_authenticated(c->service, &c->identity)) {
         c->service->metrics->conclave_auth_required++;
         r.err = CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;

@@ -17,6 +17,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "front/faults.h"
 #include "front/limits/client_address.h"
 #include "front/login/client_ids.h"
 #include "front/login/sasl_login.h"
@@ -94,6 +95,7 @@ struct connection {
     enum session_link link;         /* how the connection ended; OPEN: not yet, or unknown */
     const char *link_reason;        /* why; fixed text, or NULL */
     bool answered;                  /* `out` contains replies, not only events */
+    struct connection_faults faults; /* of a server for tests */
     struct watcher watcher;
     struct client_ids identity;
     struct sasl_login *login;            /* its SASL exchange, once begun */

@@ -85,9 +85,10 @@ int service_init(struct service *s, const struct service_options *options)
     s->watches = watch_table_create(&s->key);
     s->sessions = service_make_tracker(s);
     int rc = local_sessions_init(&s->locals, service_granule_ms(s));
+    s->faults = options->test ? faults_create(clock_monotonic_ms(s->clock)) : NULL;
     int noted = session_notes_init(&s->notes, s->limits.ended_sessions_max);
     if (rc != 0 || noted != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
-        s->sessions == NULL) {
+        s->sessions == NULL || (options->test && s->faults == NULL)) {
         return CONCLAVE_ENOMEM;
     }
     server_metrics_reset(s->metrics);
@@ -118,6 +119,8 @@ void service_finish(struct service *s)
     local_sessions_finish(&s->locals);
     watch_table_destroy(s->watches);
     state_destroy(s->state);
+    faults_destroy(s->faults);
+    s->faults = NULL;
     free(s->metrics);
     s->metrics = NULL;
     s->sessions = NULL;
@@ -226,6 +229,9 @@ static void service_tell(void *ctx, struct watcher *w, enum watch_event event, s
         return;
     }
     connection_event(c, event, path, t->service->effects.zxid);
+    if (t->service->faults != NULL) {
+        faults_on_event(t->service->faults);
+    }
 }
 
 static void service_note_quota(struct service *s, const struct state_quota *q)
@@ -279,6 +285,9 @@ static void service_session_closed(struct service *s, int64_t id, enum session_e
     struct connection *c = service_connection(s, id);
     if (s->serving) {
         session_notes_ended(s, id, end, by, c);
+    }
+    if (s->faults != NULL) {
+        faults_on_session(s->faults, false, end == SESSION_END_EXPIRED);
     }
     session_tracker_remove(s->sessions, id);
     client_addresses_end_session(&s->addresses, id);
@@ -395,6 +404,9 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     }
     if (e->session_change == STATE_SESSION_ATTACHED && !own) {
         service_session_moved(s, e->session_id);
+    }
+    if (e->session_change == STATE_SESSION_CREATED && s->faults != NULL) {
+        faults_on_session(s->faults, true, false);
     }
     if (e->session_change == STATE_SESSION_CREATED || e->session_change == STATE_SESSION_ATTACHED) {
         int rc = service_session_created(s, e->session_id);
@@ -646,7 +658,7 @@ static bool service_reads_first(struct service *s)
     return s->reads_first;
 }
 
-static void service_expire_sessions(struct service *s, int64_t now_ms)
+void service_expire_sessions(struct service *s, int64_t now_ms)
 {
     session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
     if (s->standing.leads) {
@@ -666,6 +678,9 @@ void service_tick(struct service *s)
         s->beat_at = now_ms + service_beat_ms(s);
         session_notes_beat(s, now_ms);
         service_give_back(s);
+    }
+    if (s->faults != NULL) {
+        faults_tick(s, now_ms);
     }
     if (!reads_first) {
         service_expire_sessions(s, now_ms);
@@ -708,6 +723,9 @@ int64_t service_deadline(const struct service *s)
     int64_t at = s->beat_at;
     int64_t local = session_tracker_deadline(s->locals.alive);
     at = local < at ? local : at;
+    if (s->faults != NULL && faults_deadline(s->faults) < at) {
+        at = faults_deadline(s->faults);
+    }
     if (s->standing.leads) {
         int64_t expiry = session_tracker_deadline(s->sessions);
         int64_t collection = ttl_collector_deadline(&s->collector);

@@ -45,6 +45,7 @@ struct service_options {
     bool close_acls;            /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
     bool local_only;            /* members do not authenticate: none may be on another machine */
     struct ttl_collector_options collector;
+    bool test;                        /* it takes orders of tests: front/faults.h */
     const struct clock_source *clock; /* borrowed */
     struct pipeline_sink sink;
 };
@@ -109,6 +110,7 @@ struct service {
     struct server_metrics *metrics; /* own */
     struct service_words words;     /* answer is NULL: no words */
     struct session_notes notes;     /* for why sessions ended */
+    struct faults *faults;          /* orders of tests; NULL: it is no server for tests */
     int64_t now_ns;                 /* when the current input, entry or tick came, monotonic */
     uint64_t next_session_id;
     uint64_t generation;        /* grows when the whole state is replaced */
@@ -186,6 +188,9 @@ int service_kill_session(struct service *s, int64_t id, struct wire_vector ids,
  * in this call. Read the input, and call again. */
 void service_tick(struct service *s);
 int64_t service_deadline(const struct service *s);
+
+/* Ends the sessions that are due. */
+void service_expire_sessions(struct service *s, int64_t now_ms);
 
 /* Age of the oldest unanswered write; 0: none. */
 int64_t service_oldest_write_ms(const struct service *s);

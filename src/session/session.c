@@ -317,6 +317,12 @@ void session_tracker_pause(struct session_tracker *t, int64_t lost_ms)
     }
 }
 
+void session_tracker_pass(struct session_tracker *t, int64_t ms)
+{
+    assert(ms >= 0);
+    t->lost_ms = saturating_add(t->lost_ms, -ms);
+}
+
 void session_tracker_report(struct session_tracker *t, uint32_t number,
                             void (*fn)(void *ctx, int64_t id, int64_t heard_ms), void *ctx)
 {

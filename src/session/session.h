@@ -60,6 +60,9 @@ void session_tracker_expire(struct session_tracker *t, int64_t now_ms, session_v
 /* The caller did not run for this time: adds it to every session's deadline. */
 void session_tracker_pause(struct session_tracker *t, int64_t lost_ms);
 
+/* For tests: this time passes at once for every session. */
+void session_tracker_pass(struct session_tracker *t, int64_t ms);
+
 /* now_ms on the clock that stops during pauses. */
 int64_t session_tracker_own_ms(const struct session_tracker *t, int64_t now_ms);
 

@@ -1,24 +1,35 @@
 """The server for users' tests: `conclave server --test --until-eof`.
 
 Promise: it writes no file, several run at once, it ends with its standard input and with its parent, however that ends.
-Limits: loopback only; no case asserts how fast anything is.
+Each order of its admin port does to plain connections and to kazoo what docs/testing.md says.
+Limits: loopback only; no case asserts that anything is fast. The C library's part is tested by the suite examples.
 
 usage: test_server_test.py [CASE...]
 """
 
+import json
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
-from conclave import READY_LINE, program, why_missing  # noqa: E402
+from conclave import READY_LINE, Conclave, program, why_missing  # noqa: E402
+
+try:
+    from kazoo import exceptions
+    from kazoo.client import KazooClient, KazooState
+except ImportError:
+    KazooClient = None
 
 PATIENCE_S = 60
 
@@ -59,6 +70,29 @@ class TestServer:
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def ask(self, order, method="POST", **arguments):
+        """Status and answer of an order."""
+        url = f"http://127.0.0.1:{self.admin_port}/test/{order}?{urllib.parse.urlencode(arguments)}"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=PATIENCE_S) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def order(self, name, **arguments):
+        """The answer of an order that must succeed."""
+        status, answer = self.ask(name, **arguments)
+        assert status == 200 and answer["error"] is None and answer["command"] == name, (status, answer)
+        return answer
+
+    def connect(self, timeout_ms=10000, **again):
+        return zk.Connection(("127.0.0.1", self.port), timeout_ms, **again)
+
+    def resume(self, link):
+        """The same session on a new connection."""
+        return self.connect(session_id=link.session_id, passwd=link.passwd)
 
     def end(self):
         """Ends it as a test does; its exit code."""
@@ -141,6 +175,249 @@ def test_many_writes_keep_the_log_small():
             kib = int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
         assert kib < 160 << 10, f"{kib} KiB"
         link.close_session()
+
+
+def expect_closed(call):
+    try:
+        call()
+    except (zk.Closed, OSError):
+        return
+    raise AssertionError("the connection did not end")
+
+
+def test_expire():
+    with TestServer() as server:
+        link, other = server.connect(), server.connect()
+        link.call(zk.create("/mine", b"", flags=zk.EPHEMERAL))
+        server.order("expire", session=hex(link.session_id))
+        assert other.call(zk.exists("/mine"))[0] == zk_error("NO_NODE"), "the ephemeral node stayed"
+        expect_closed(link.read_frame)
+        assert server.resume(link).session_id == 0, "the session lived"
+        report = server.order("report")["sessions"]
+        assert (report["created"], report["expired"], report["closed"], report["open"]) == (2, 1, 0, 1), report
+        status, answer = server.ask("expire", session=hex(link.session_id))
+        assert status == 404 and "no such session" in answer["error"], answer
+
+
+def zk_error(name):
+    return {"NO_NODE": -101, "NODE_EXISTS": -110}[name]
+
+
+def test_drop_after_commit():
+    """The write is there, its answer is not; the session goes on with a new connection."""
+    with TestServer() as server:
+        link = server.connect()
+        server.order("drop", session=hex(link.session_id), when="after", op="create")
+        assert link.call(zk.exists("/a"))[0] == zk_error("NO_NODE")  # another request is answered
+        expect_closed(lambda: link.call(zk.create("/a", b"there")))
+        again = server.resume(link)
+        assert again.session_id == link.session_id
+        assert again.call(zk.get_data("/a"))[1]["data"] == b"there"
+        assert again.call(zk.create("/b", b""))[0] == 0  # one drop, one request
+        assert server.order("report")["connections"]["dropped"] == 1
+
+
+def test_drop_before_and_now():
+    with TestServer() as server:
+        link = server.connect()
+        server.order("drop", when="before", op="write")
+        expect_closed(lambda: link.call(zk.create("/a", b"")))
+        link = server.resume(link)
+        assert link.call(zk.exists("/a"))[0] == zk_error("NO_NODE"), "it was carried out"
+        server.order("drop", session=hex(link.session_id), when="now")
+        expect_closed(link.read_frame)
+        status, answer = server.ask("drop", session=hex(link.session_id), when="now")
+        assert status == 404 and "connected" in answer["error"], answer
+
+
+def test_pause_and_delay():
+    with TestServer() as server:
+        link = server.connect(timeout_ms=30000)
+        link.call(zk.create("/a", b""))
+        server.order("pause", session=hex(link.session_id), ms=300)
+        began = time.monotonic()
+        assert link.call(zk.exists("/a"))[0] == 0
+        assert time.monotonic() - began > 0.25, "it was not paused"
+        short = server.connect(timeout_ms=2000)
+        server.order("pause")  # all, until told
+        xid = link.send(zk.exists("/a"))
+        time.sleep(5)  # two timeouts: nobody's session ends, because nobody can be heard
+        server.order("resume")
+        assert link.read_reply().xid == xid
+        assert server.order("report")["sessions"]["expired"] == 0
+        short.drop()
+        server.order("delay", ms=200)
+        for _ in range(2):
+            began = time.monotonic()
+            link.call(zk.exists("/a"))
+            assert time.monotonic() - began > 0.15, "it was not delayed"
+        server.order("clear")
+        link.call(zk.exists("/a"))
+        status, answer = server.ask("pause", session="0x77")
+        assert status == 404, answer
+
+
+def test_a_paused_session_alone_ends():
+    with TestServer() as server:
+        link, other = server.connect(timeout_ms=500), server.connect(timeout_ms=60000)
+        link.call(zk.create("/mine", b"", flags=zk.EPHEMERAL))
+        server.order("pause", session=hex(link.session_id))
+        wait_for(lambda: other.call(zk.exists("/mine"))[0] != 0, "the end of a session that cannot be heard")
+
+
+def test_advance_ends_silent_sessions_only():
+    with TestServer() as server:
+        live, silent, longer = server.connect(30000), server.connect(30000), server.connect(90000)
+        silent.drop()
+        longer.drop()
+        assert live.call(zk.ping())[0] == 0
+        assert server.order("advance", ms=20000)["expired"] == 0
+        assert live.call(zk.ping())[0] == 0
+        assert server.order("advance", ms=20000)["expired"] == 1
+        assert live.call(zk.exists("/"))[0] == 0
+        left = {entry["id"] for entry in server.order("report")["sessions"]["list"]}
+        assert left == {hex(live.session_id), hex(longer.session_id)}, left
+        assert server.order("advance", ms=60000)["expired"] == 1
+        assert live.call(zk.exists("/"))[0] == 0
+
+
+def test_freeze():
+    with TestServer() as server:
+        server.order("freeze")
+        link = server.connect(timeout_ms=400)
+        link.drop()
+        time.sleep(2)
+        assert server.order("report")["sessions"]["open"] == 1
+        server.order("unfreeze")
+        wait_for(lambda: server.order("report")["sessions"]["expired"] == 1, "the end of a silent session")
+
+
+def test_refuse():
+    with TestServer() as server:
+        link = server.connect()
+        server.order("refuse")
+        expect_closed(server.connect)
+        assert link.call(zk.exists("/"))[0] == 0  # who is in stays
+        server.order("accept")
+        later = server.connect()
+        counts = server.order("report")["connections"]
+        assert (counts["accepted"], counts["refused"], counts["open"]) == (2, 1, 2), counts
+        later.close_session()
+
+
+def test_report_counts_exactly():
+    with TestServer() as server:
+        link = server.connect()
+        for i in range(7):
+            link.call(zk.create(f"/n{i}", b""))
+        server.order("mark")
+        for i in range(5):
+            link.call(zk.get_data(f"/n{i}", watch=True))
+        link.call(zk.set_data("/n0", b"1"))
+        link.call(zk.multi([zk.set_data("/n1", b"1"), zk.delete("/n2")]))
+        link.call(zk.ping())
+        report = server.order("report")
+        assert report["requests"] == {"getData": 5, "setData": 1, "multi": 1, "ping": 1, "total": 8}, report["requests"]
+        assert report["watches"] == {"set": 2, "told": 3}, report["watches"]
+        assert report["connections"]["accepted"] == 0 and report["connections"]["open"] == 1
+        link.close_session()
+        assert server.order("report")["sessions"]["closed"] == 1
+
+
+def test_reset():
+    with TestServer() as server:
+        link = server.connect()
+        for path in ("/a", "/a/b", "/a/b/c", "/a/d", "/zookeeper/quota/a"):
+            link.call(zk.create(path, b""))
+        link.call(zk.create("/locked", b"", acl=[(0, "world", "anyone")]))
+        link.call(zk.create("/mine", b"", flags=zk.EPHEMERAL))
+        server.order("refuse")
+        server.order("reset")
+        expect_closed(link.read_frame)
+        fresh = server.connect()
+        assert fresh.call(zk.get_children("/"))[1]["children"] == ["zookeeper"]
+        assert fresh.call(zk.get_children("/zookeeper"))[1]["children"] in (["config", "quota"], ["quota", "config"])
+        assert fresh.call(zk.get_children("/zookeeper/quota"))[1]["children"] == []
+        assert server.order("report")["sessions"]["open"] == 1
+
+
+def test_bad_orders():
+    with TestServer() as server:
+        link = server.connect()
+        mine = hex(link.session_id)
+        for name, arguments, word in (
+                ("nonsense", {}, "no such order"), ("expire", {}, "missing"), ("expire", {"session": "7"}, "session"),
+                ("expire", {"session": "0x0"}, "session"), ("expire", {"session": "0x1" + "0" * 16}, "session"),
+                ("delay", {}, "missing"), ("delay", {"ms": "-1"}, "ms"), ("delay", {"ms": "86400001"}, "ms"),
+                ("advance", {"ms": "1e3"}, "ms"), ("advance", {"ms": ""}, "ms"), ("drop", {}, "when"),
+                ("drop", {"when": "now"}, "session"), ("drop", {"when": "never"}, "when"),
+                ("drop", {"when": "after", "op": "getChild"}, "op")):
+            status, answer = server.ask(name, **arguments)
+            assert status == 400 and word in answer["error"], (name, arguments, status, answer)
+        assert server.ask("report", method="GET")[0] == 405
+        for _ in range(64):
+            server.order("drop", session=mine, when="after")
+        assert server.ask("drop", session=mine, when="after")[0] == 409
+        server.order("clear")
+        server.order("drop", session=mine, when="after")
+
+
+def test_ordinary_server_takes_no_orders():
+    with Conclave(admin=True) as server:
+        url = f"http://127.0.0.1:{server.admin_port}/test/clear"
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=PATIENCE_S)
+        except urllib.error.HTTPError as error:
+            with error:
+                assert error.code == 404 and "--test" in json.load(error)["error"]
+            return
+        raise AssertionError("an ordinary server took an order")
+
+
+def kazoo_client(server, **options):
+    if KazooClient is None:
+        raise cases.Skip("no module kazoo (Debian: python3-kazoo)")
+    client = KazooClient(hosts=server.host, timeout=options.pop("timeout", 20), **options)
+    states = queue.Queue()
+    client.add_listener(lambda state: states.put(state) and None)
+    client.start(timeout=PATIENCE_S)
+    assert states.get(timeout=PATIENCE_S) == KazooState.CONNECTED
+    return client, states
+
+
+def test_kazoo_learns_that_its_session_expired():
+    with TestServer() as server:
+        client, states = kazoo_client(server)
+        server.order("expire", session=hex(client.client_id[0]))
+        told = []
+        while KazooState.LOST not in told:
+            told.append(states.get(timeout=PATIENCE_S))
+        client.stop()
+        client.close()
+
+
+def test_kazoo_repeats_a_create_whose_answer_was_lost():
+    with TestServer() as server:
+        client, _ = kazoo_client(server)
+        server.order("drop", session=hex(client.client_id[0]), when="after", op="create")
+        try:
+            client.retry(client.create, "/once", b"1")
+        except exceptions.NodeExistsError:
+            pass  # what a program must expect here, and what this order is for
+        assert client.retry(client.get, "/once")[0] == b"1"
+        client.stop()
+        client.close()
+
+
+def test_kazoo_is_suspended_while_its_server_is_paused():
+    with TestServer() as server:
+        client, states = kazoo_client(server, timeout=2)
+        server.order("pause")
+        assert states.get(timeout=PATIENCE_S) == KazooState.SUSPENDED
+        server.order("resume")
+        assert states.get(timeout=PATIENCE_S) in (KazooState.CONNECTED, KazooState.LOST)
+        client.stop()
+        client.close()
 
 
 def main():

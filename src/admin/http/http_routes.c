@@ -148,6 +148,9 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
     if (is_forged(site->view, request, response)) {
         return;
     }
+    if (test_route_answer(site->test, request, response)) {
+        return;
+    }
     if (!answer_command(site, request, response) &&
         !transfer_answer(&site->transfer, request, response) &&
         !session_route_answer(&site->sessions, request, response) &&

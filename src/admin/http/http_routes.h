@@ -10,6 +10,7 @@
  *   /members/transfer   POST: hands the lead over (transfer_route.h)
  *   /sessions    as the word sess
  *   /sessions/why, /sessions/ended, /sessions/kill   session_route.h
+ *   /test/...    POST, of a server for tests: orders of a test (test_route.h)
  *   /fence       whether a token is the newest (token_route.h)
  *   /console     the web console (console_route.h)
  *   /backup      a backup, for administrators (backup_route.h)
@@ -23,6 +24,7 @@
 #include "admin/http/console_route.h"
 #include "admin/http/session_route.h"
 #include "admin/http/snapshot_route.h"
+#include "admin/http/test_route.h"
 #include "admin/http/token_route.h"
 #include "admin/http/transfer_route.h"
 
@@ -33,6 +35,7 @@ struct site {
     struct backup_route *backups;
     struct transfer transfer;
     struct session_route sessions;
+    struct test_route *test; /* NULL: it is no server for tests */
     struct tokens *tokens;
     struct console_site console;
 };
