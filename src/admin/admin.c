@@ -47,6 +47,7 @@ static void admin_on_certificates(void *ctx, struct tls_context *context)
     struct admin *a = ctx;
     tls_context_release(a->context);
     a->context = tls_context_share(context);
+    a->view.https_until_s = tls_context_until_s(context);
     if (a->http != NULL) {
         http_set_tls(a->http, context);
     }

@@ -5,6 +5,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct clock_source {
@@ -32,6 +33,16 @@ static inline int64_t clock_add_ms(int64_t now_ns, int64_t ms)
 {
     return ms > (INT64_MAX - now_ns) / 1000000 ? INT64_MAX : now_ns + ms * 1000000;
 }
+
+/* Finds steps of the wall clock beside the monotonic one. All zero at the start. */
+struct clock_watch {
+    bool known;
+    int64_t offset_ms; /* wall clock minus monotonic clock */
+};
+
+/* Looks at both clocks; returns how far the wall clock has stepped since the last look, in ms, negative: backwards; 0: no
+ * more than a second, which adjustments of the clock's speed can explain. A look that took long says nothing. */
+int64_t clock_watch_step(struct clock_watch *w, const struct clock_source *c);
 
 static inline int64_t clock_wall_ms(const struct clock_source *c)
 {

@@ -42,7 +42,7 @@ uint64_t summary_quantile(const struct summary *s, double q);
 double summary_average(const struct summary *s);
 
 enum metric_kind {
-    METRIC_COUNTER, /* uint64_t at offset */
+    METRIC_COUNTER, /* uint64_t at offset, or the value that read returns */
     METRIC_SUMMARY, /* struct summary at offset */
     METRIC_GAUGE,   /* the value that read returns */
 };
@@ -51,7 +51,7 @@ struct metric_row {
     const char *name;
     enum metric_kind kind;
     size_t offset;                   /* in the owner's struct: counters and summaries */
-    double (*read)(const void *ctx); /* gauges */
+    double (*read)(const void *ctx); /* gauges, and counters that no struct holds */
     double scale;                    /* the shown value is the kept value times this */
     bool fraction;                   /* a gauge that is not a whole number */
     const char *help;                /* help text, one line */
@@ -69,6 +69,15 @@ struct metric_row {
     {.name = #gauge,                                                                               \
      .kind = METRIC_GAUGE,                                                                         \
      .read = read_##gauge,                                                                         \
+     .scale = 1,                                                                                   \
+     .fraction = (has_fraction),                                                                   \
+     .help = (text)},
+
+/* The same for a number that only grows. */
+#define METRIC_COUNTER_ROW(counter, has_fraction, expression, text)                                \
+    {.name = #counter,                                                                             \
+     .kind = METRIC_COUNTER,                                                                       \
+     .read = read_##counter,                                                                       \
      .scale = 1,                                                                                   \
      .fraction = (has_fraction),                                                                   \
      .help = (text)},

@@ -52,7 +52,8 @@
     X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
     X(conclave_fence_bindings, false, s->fence_bindings, "Prefixes that are bound to locks")       \
     X(conclave_zxid, false, s->zxid, "zxid of the newest applied change")                          \
-    X(conclave_oldest_write_ms, false, s->oldest_write_ms, "Age of the oldest unanswered write")   \
+    X(conclave_oldest_write_seconds, true, s->oldest_write_ms / 1e3,                               \
+      "Age of the oldest unanswered write")                                                        \
     X(conclave_log_term, false, s->replication.term, "Term of the replicated log")                 \
     X(conclave_log_last_index, false, s->replication.last_index,                                   \
       "Index of the newest entry of the log")                                                      \
@@ -69,40 +70,46 @@
     X(quorum_size, false, s->quorum.voters, "Voters of the ensemble")                              \
     X(conclave_members, false, s->quorum.members, "Members of the ensemble")                       \
     X(conclave_leader_id, false, s->quorum.leader, "Id of the leader; 0: no leader is known")      \
-    X(conclave_contact_ms, false, s->quorum.contact_ms,                                            \
-      "Time since the last contact with a leader with a quorum, ms; -1: never")                    \
+    X(conclave_contact_seconds, true, s->quorum.contact_ms < 0 ? -1 : s->quorum.contact_ms / 1e3,  \
+      "Time since the last contact with a leader with a quorum, s; -1: never")                     \
     X(conclave_stepped_aside, false, s->quorum.aside,                                              \
       "1 while the log of this member accepts no writes")                                          \
-    X(conclave_steps_aside, false, s->ensemble.steps_aside,                                        \
-      "Times that the log stopped accepting writes")                                               \
     X(conclave_damaged, false, s->quorum.damaged,                                                  \
       "1 while data of this member are damaged and not yet replaced")                              \
-    X(conclave_damages, false, s->ensemble.damaged,                                                \
-      "Times that this member found its data damaged")                                             \
-    X(conclave_healed, false, s->ensemble.healed,                                                  \
-      "Times that this member got all data from others")                                           \
-    X(conclave_states_compared, false, s->ensemble.compared, "States compared with the leader's")  \
-    X(conclave_states_differed, false, s->ensemble.differed,                                       \
-      "Times that the state differed from the leader's")                                           \
-    X(conclave_elections_won, false, s->ensemble.elections,                                        \
-      "Times that this server became leader")                                                      \
     X(conclave_links, false, s->quorum.links, "Links to other members that are up")                \
-    X(conclave_links_made, false, s->quorum.links_made, "Times that a link came up")               \
-    X(conclave_link_bytes_sent, false, s->quorum.bytes_sent, "Bytes sent over links")              \
-    X(conclave_link_bytes_received, false, s->quorum.bytes_received, "Bytes received over links")  \
-    X(conclave_link_frames_dropped, false, s->quorum.dropped,                                      \
-      "Messages not sent because a link was down or full")                                         \
-    X(conclave_peers_refused, false, s->quorum.refused, "Connections refused on the peer port")    \
     X(conclave_batches_unapplied, false, s->ensemble.unapplied,                                    \
       "Own batches that are not applied yet")                                                      \
     X(conclave_batches_unapplied_bytes, false, s->ensemble.unapplied_bytes,                        \
-      "Bytes of these batches")                                                                    \
-    X(conclave_batches_forwarded, false, s->ensemble.forwarded,                                    \
+      "Bytes of these batches")
+
+/* Numbers of a member that only grow. */
+#define MEMBER_COUNTERS(X)                                                                         \
+    X(conclave_steps_aside_total, false, s->ensemble.steps_aside,                                  \
+      "Times that the log stopped accepting writes")                                               \
+    X(conclave_damages_total, false, s->ensemble.damaged,                                          \
+      "Times that this member found its data damaged")                                             \
+    X(conclave_healed_total, false, s->ensemble.healed,                                            \
+      "Times that this member got all data from others")                                           \
+    X(conclave_states_compared_total, false, s->ensemble.compared,                                 \
+      "States compared with the leader's")                                                         \
+    X(conclave_states_differed_total, false, s->ensemble.differed,                                 \
+      "Times that the state differed from the leader's")                                           \
+    X(conclave_elections_won_total, false, s->ensemble.elections,                                  \
+      "Times that this server became leader")                                                      \
+    X(conclave_links_made_total, false, s->quorum.links_made, "Times that a link came up")         \
+    X(conclave_link_sent_bytes_total, false, s->quorum.bytes_sent, "Bytes sent over links")        \
+    X(conclave_link_received_bytes_total, false, s->quorum.bytes_received,                         \
+      "Bytes received over links")                                                                 \
+    X(conclave_link_frames_dropped_total, false, s->quorum.dropped,                                \
+      "Messages not sent because a link was down or full")                                         \
+    X(conclave_peers_refused_total, false, s->quorum.refused,                                      \
+      "Connections refused on the peer port")                                                      \
+    X(conclave_batches_forwarded_total, false, s->ensemble.forwarded,                              \
       "Own batches sent to a leader, including repetitions")                                       \
-    X(conclave_batches_resent, false, s->ensemble.resent, "Own batches sent again")                \
-    X(conclave_batches_taken, false, s->ensemble.taken,                                            \
+    X(conclave_batches_resent_total, false, s->ensemble.resent, "Own batches sent again")          \
+    X(conclave_batches_taken_total, false, s->ensemble.taken,                                      \
       "Batches of other members that this server proposed")                                        \
-    X(conclave_member_messages_refused, false, s->ensemble.refused,                                \
+    X(conclave_member_messages_refused_total, false, s->ensemble.refused,                          \
       "Malformed messages from members")
 
 /* As SERVER_GAUGES, of a leader of others. */
@@ -118,10 +125,17 @@
     X(max_proposal_size, false, s->ensemble.proposal_max, "Bytes of the largest own batch")        \
     X(min_proposal_size, false, s->ensemble.proposal_min, "Bytes of the smallest own batch")
 
+/* Numbers of the server that only grow and that no struct server_metrics holds. */
+#define OTHER_COUNTERS(X)                                                                          \
+    X(conclave_snapshot_failures_total, false, s->replication.snapshots_failed,                    \
+      "Snapshots that failed")
+
 #define SERVER_READ(gauge, fraction, expression, help)                                             \
     METRIC_GAUGE_READ(gauge, struct server_stats, s, expression)
 SERVER_GAUGES(SERVER_READ)
 MEMBER_GAUGES(SERVER_READ)
+MEMBER_COUNTERS(SERVER_READ)
+OTHER_COUNTERS(SERVER_READ)
 LEADER_GAUGES(SERVER_READ)
 
 #define COUNTER_ROW(counter, text)                                                                 \
@@ -137,12 +151,13 @@ LEADER_GAUGES(SERVER_READ)
      .scale = (factor),                                                                            \
      .help = (text)},
 
-const struct metric_row server_metric_table[] = {
-    SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW)};
+const struct metric_row server_metric_table[] = {SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(
+    COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW) OTHER_COUNTERS(METRIC_COUNTER_ROW)};
 
 const size_t server_metric_count = sizeof server_metric_table / sizeof server_metric_table[0];
 
-const struct metric_row member_metric_table[] = {MEMBER_GAUGES(METRIC_GAUGE_ROW)};
+const struct metric_row member_metric_table[] = {MEMBER_GAUGES(METRIC_GAUGE_ROW)
+                                                     MEMBER_COUNTERS(METRIC_COUNTER_ROW)};
 
 const size_t member_metric_count = sizeof member_metric_table / sizeof member_metric_table[0];
 

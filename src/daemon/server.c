@@ -685,6 +685,15 @@ static void server_latency(const struct server_metrics *m, struct server_stats *
     ret->latency_avg_ms = (double)(r->sum + u->sum) / 1000 / (double)count;
 }
 
+int64_t server_certificate_until_s(const struct server *s, bool of_peers)
+{
+    if (of_peers) {
+        const struct peers *peers = s->node != NULL ? replica_peers(s->node) : NULL;
+        return peers != NULL ? peers_certificate_until_s(peers) : 0;
+    }
+    return s->secure != NULL ? port_certificates_until_s(s->secure) : 0;
+}
+
 void server_stats(const struct server *s, struct server_stats *ret)
 {
     *ret = (struct server_stats){

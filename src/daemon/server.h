@@ -64,6 +64,9 @@ const char *server_why_not_ready(const struct server *s);
 /* A warning for operators about a server that serves, as a fixed text; NULL: none. */
 const char *server_warning(const struct server *s);
 
+/* When a port's certificate ends, in seconds since 1970; 0: there is none. */
+int64_t server_certificate_until_s(const struct server *s, bool of_peers);
+
 /* For the admin room: the connections (as client_port_each), and other state to show. */
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
                              void *ctx);

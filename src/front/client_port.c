@@ -101,7 +101,7 @@ static void port_on_part_closed(void *ctx)
 static void client_pause(struct client *cl)
 {
     if (!stream_paused(cl->stream)) {
-        cl->port->service->metrics->conclave_reading_paused++;
+        cl->port->service->metrics->conclave_reading_paused_total++;
         stream_pause(cl->stream);
     }
 }
@@ -165,7 +165,7 @@ static const char *port_begin_securing(struct client_port *p, struct client *cl)
             return "too many TLS handshakes at once: maxTlsHandshakes";
         }
         client_end_securing(slowest);
-        p->service->metrics->conclave_refused_tls_handshakes++;
+        p->service->metrics->conclave_refused_tls_handshakes_total++;
         connection_drop(&slowest->connection,
                         "its TLS handshake was the slowest of too many: maxTlsHandshakes");
     }
@@ -190,7 +190,7 @@ static bool client_may_secure(struct client *cl)
     if (refusal == NULL) {
         return true;
     }
-    cl->port->service->metrics->conclave_refused_tls_handshakes++;
+    cl->port->service->metrics->conclave_refused_tls_handshakes_total++;
     if (client_refusal_is_told(cl, refusal)) {
         log_warn("server", "tls-refused", "peer=%s reason=\"%s\"", cl->peer, refusal);
     }
@@ -383,11 +383,11 @@ static const char *port_limit(struct client_port *p, struct client *cl)
         return "a test asked for it";
     }
     if (p->stats.connections >= p->connections_max) {
-        p->service->metrics->conclave_refused_connections++;
+        p->service->metrics->conclave_refused_connections_total++;
         return "too many connections: maxCnxns, or the limit of open files";
     }
     if (address_max > 0 && cl->address->sockets > address_max) {
-        p->service->metrics->conclave_refused_connections_address++;
+        p->service->metrics->conclave_refused_connections_address_total++;
         return "too many connections from this address: maxClientCnxns";
     }
     return p->stopped ? "the server is stopping" : NULL;
@@ -582,7 +582,7 @@ static bool port_relieve(struct client_port *p)
         }
         any = true;
         kept -= account_buffers(&most->account);
-        p->service->metrics->conclave_slow_clients_cut++;
+        p->service->metrics->conclave_slow_clients_cut_total++;
         connection_drop(most, "it kept the most memory when unread answers and unfinished requests "
                               "passed maxBufferBytes");
     }

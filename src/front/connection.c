@@ -260,7 +260,7 @@ static bool connection_waits_for_memory(struct connection *c)
     }
     if (list_empty(&c->handshaking)) {
         connection_set_deadline(c);
-        c->service->metrics->conclave_waits_buffers++;
+        c->service->metrics->conclave_waits_buffers_total++;
     }
     if (connection_reads_on(c)) {
         return false;
@@ -295,9 +295,9 @@ bool connection_ready(struct connection *c)
     if (!served || !service_admits(s)) {
         connection_throttle(c, NULL);
     } else if (c->address->account.bytes[ACCOUNT_REQUESTS] >= limits->address_bytes_max) {
-        connection_throttle(c, &s->metrics->conclave_waits_address_bytes);
+        connection_throttle(c, &s->metrics->conclave_waits_address_total);
     } else if (connection_over_share(c)) {
-        connection_throttle(c, &s->metrics->conclave_waits_share);
+        connection_throttle(c, &s->metrics->conclave_waits_share_total);
     } else {
         return true;
     }
@@ -415,7 +415,7 @@ void connection_event(struct connection *c, int32_t type, struct slice path, int
     c->service->metrics->watch_bytes += c->out.len - place;
     connection_output_added(c);
     if (c->out.len + c->sending > c->service->limits.output_max) {
-        c->service->metrics->conclave_slow_clients_cut++;
+        c->service->metrics->conclave_slow_clients_cut_total++;
         connection_drop(c, "slow reader: its unsent events and replies passed the limit");
     }
 }
@@ -738,7 +738,7 @@ static int32_t connection_refusal(struct connection *c, const struct request_row
     bool repeated = write && connection_is_repeated(c, r);
     struct slice record = connection_record(c, row, r);
     if (!repeated && connection_over_rate(c, r->type)) {
-        s->metrics->conclave_requests_throttled++;
+        s->metrics->conclave_requests_throttled_total++;
         return CONCLAVE_THROTTLED;
     }
     if (connection_may_only_read(c, row, r->type)) {
@@ -755,7 +755,7 @@ static int32_t connection_refusal(struct connection *c, const struct request_row
     if (err == CONCLAVE_MARSHALLING_ERROR && c->numbered && record.len == r->body.len) {
         return 0; /* the number is missing: connection_take_write ends the connection */
     }
-    s->metrics->conclave_requests_oversized += err != 0 && err != CONCLAVE_MARSHALLING_ERROR;
+    s->metrics->conclave_requests_oversized_total += err != 0 && err != CONCLAVE_MARSHALLING_ERROR;
     return err == 0 && write && data_limit_refuses(s, r) ? (int32_t)CONCLAVE_QUOTA_EXCEEDED : err;
 }
 
@@ -819,7 +819,7 @@ static void connection_take_request(struct connection *c, struct slice frame)
         return;
     }
     if (row->kind != REQUEST_AUTH && !service_authenticated(c->service, &c->identity)) {
-        c->service->metrics->conclave_auth_required++;
+        c->service->metrics->conclave_auth_required_total++;
         r.err = CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;
     }
     if (row->last || r.err != 0) {

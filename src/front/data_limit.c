@@ -51,7 +51,7 @@ bool data_limit_refuses(struct service *s, const struct request *r)
         return false;
     }
     set_level(s, DATA_REACHED);
-    s->metrics->conclave_growth_refused++;
+    s->metrics->conclave_growth_refused_total++;
     return true;
 }
 

@@ -41,7 +41,7 @@ void fence_requests_tick(struct service *s, int64_t now_ms)
 
 void fence_requests_note(struct service *s, int64_t session_id, const struct state_fenced *fenced)
 {
-    s->metrics->conclave_fenced_writes_refused++;
+    s->metrics->conclave_fenced_writes_refused_total++;
     if (service_may_log(s)) {
         log_warn("server", "write-fenced", "session=0x%llx prefix=%.*s reason=%s",
                  (unsigned long long)session_id, SLICE_FMT(fenced->prefix),

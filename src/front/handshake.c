@@ -282,12 +282,12 @@ static void handshake_create(struct connection *c)
     uint8_t passwd[WIRE_PASSWD_LEN];
     size_t sessions = session_tracker_count(s->sessions) + local_sessions_count(&s->locals);
     if (sessions >= s->limits.sessions_max) {
-        s->metrics->conclave_sessions_refused++;
+        s->metrics->conclave_sessions_refused_total++;
         connection_drop(c, "too many sessions: maxSessions");
         return;
     }
     if (c->address->sessions >= s->limits.address_sessions_max) {
-        s->metrics->conclave_sessions_refused++;
+        s->metrics->conclave_sessions_refused_total++;
         connection_drop(c, "too many sessions from this address: maxSessionsPerAddress");
         return;
     }

@@ -70,7 +70,7 @@ static int reply_room_end(struct connection *c, size_t max, int err)
     if (too_large && c->out.max != max) {
         c->out.failed =
             false; /* the record is discarded; if memory is out, the next append fails */
-        c->service->metrics->conclave_replies_oversized++;
+        c->service->metrics->conclave_replies_oversized_total++;
         err = CONCLAVE_SYSTEM_ERROR;
     }
     c->out.max = max;
@@ -84,7 +84,7 @@ static int refuse_large(struct connection *c, size_t place, int err)
     if (err != 0 || len <= CONNECTION_BUFFERS_FREE || connection_has_room(c, len)) {
         return err;
     }
-    c->service->metrics->conclave_answers_refused++;
+    c->service->metrics->conclave_answers_refused_total++;
     return CONCLAVE_THROTTLED;
 }
 
@@ -245,7 +245,7 @@ static bool request_may_fail(const struct connection *c, bool count)
 /* Ends the connection without an answer: a client takes a refusal as final, but tries again after a lost connection. */
 static int request_put_off(struct connection *c, const char *reason)
 {
-    c->service->metrics->conclave_auth_put_off++;
+    c->service->metrics->conclave_auth_put_off_total++;
     request_tell_failure(c, "digest", CONCLAVE_THROTTLED, reason);
     connection_end(c);
     return REQUEST_LATER;

@@ -19,7 +19,7 @@ int request_watch(struct connection *c, enum watch_kind kind, struct slice path)
 {
     struct service *s = c->service;
     if (watches_are_full(c, path) && !watch_has(s->watches, &c->watcher, kind, path)) {
-        s->metrics->conclave_watches_refused++;
+        s->metrics->conclave_watches_refused_total++;
         if (service_may_log(s)) {
             log_warn("server", "watch-refused",
                      "peer=%s session=0x%llx watches=%zu bytes=%zu all=%zu all_bytes=%zu", c->peer,

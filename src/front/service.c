@@ -225,7 +225,7 @@ static void service_tell(void *ctx, struct watcher *w, enum watch_event event, s
     struct connection *c = CONTAINER_OF(w, struct connection, watcher);
     if (!state_event_permitted(t->service->state, t->event, (uintptr_t)c,
                                client_ids_list(&c->identity))) {
-        t->service->metrics->conclave_events_hidden++;
+        t->service->metrics->conclave_events_hidden_total++;
         return;
     }
     connection_event(c, event, path, t->service->effects.zxid);
@@ -236,7 +236,7 @@ static void service_tell(void *ctx, struct watcher *w, enum watch_event event, s
 
 static void service_note_quota(struct service *s, const struct state_quota *q)
 {
-    s->metrics->conclave_quota_exceeded++;
+    s->metrics->conclave_quota_exceeded_total++;
     if (service_may_log(s)) {
         log_warn("server", "quota-exceeded", "path=%.*s kind=%s limit=%s amount=%lld max=%lld",
                  SLICE_FMT(q->path), q->bytes ? "bytes" : "count", q->hard ? "hard" : "soft",
@@ -394,7 +394,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     }
     state_apply(s->state, header, command, e);
     s->stats.applied++;
-    s->metrics->conclave_writes_repeated += own && e->repeated;
+    s->metrics->conclave_writes_repeated_total += own && e->repeated;
     service_events(s);
     if (e->quota.exceeded && own) {
         service_note_quota(s, &e->quota);
@@ -666,6 +666,19 @@ void service_expire_sessions(struct service *s, int64_t now_ms)
     }
 }
 
+static void service_watch_clock(struct service *s)
+{
+    int64_t step_ms = clock_watch_step(&s->clock_watch, s->clock);
+    if (step_ms != 0) {
+        s->metrics->conclave_clock_steps_total++;
+        log_warn(
+            "server", "clock-stepped",
+            "by_ms=%lld advice=\"let chrony or ntpd slew the clock; times in logs and of nodes "
+            "jump, sessions and leases do not\"",
+            (long long)step_ms);
+    }
+}
+
 void service_tick(struct service *s)
 {
     bool reads_first = service_reads_first(s);
@@ -678,6 +691,7 @@ void service_tick(struct service *s)
         s->beat_at = now_ms + service_beat_ms(s);
         session_notes_beat(s, now_ms);
         service_give_back(s);
+        service_watch_clock(s);
     }
     if (s->faults != NULL) {
         faults_tick(s, now_ms);
@@ -705,7 +719,7 @@ void service_tick(struct service *s)
             continue;
         }
         if (c->stage == CONNECTION_SERVING) {
-            s->metrics->conclave_slow_clients_cut++;
+            s->metrics->conclave_slow_clients_cut_total++;
             connection_drop(c, "its unread answers or its unfinished request kept memory that "
                                "other clients needed");
             continue;

@@ -109,6 +109,7 @@ struct service {
     struct service_stats stats;
     struct server_metrics *metrics; /* own */
     struct service_words words;     /* answer is NULL: no words */
+    struct clock_watch clock_watch; /* for steps of the wall clock */
     struct session_notes notes;     /* for why sessions ended */
     struct faults *faults;          /* orders of tests; NULL: it is no server for tests */
     int64_t now_ns;                 /* when the current input, entry or tick came, monotonic */

@@ -259,6 +259,16 @@ void session_notes_decided(struct service *s, int64_t id, int64_t heard_ms, int3
     f->reborn_ms = ages->reborn_ms;
 }
 
+/* Counts an end once in the ensemble: on the server that the client used last, or on the leader if that server is gone. */
+static void count_end(struct session_notes *n, const struct session_facts *f)
+{
+    enum session_cause cause = session_cause_find(f);
+    bool servers = cause == SESSION_CAUSE_SERVER_LOST || cause == SESSION_CAUSE_LEADER_CHANGE;
+    if (f->link == SESSION_LINK_NONE ? f->decided && servers : f->link != SESSION_LINK_MOVED) {
+        n->ended[cause]++;
+    }
+}
+
 void session_notes_ended(struct service *s, int64_t id, enum session_end end, struct slice by,
                          const struct connection *c)
 {
@@ -283,4 +293,5 @@ void session_notes_ended(struct service *s, int64_t id, enum session_end end, st
     } else if (f->link != SESSION_LINK_NONE) {
         f->unlinked_ms = now_ms - r->unlinked_at_ms;
     }
+    count_end(&s->notes, f);
 }

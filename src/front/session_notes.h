@@ -38,6 +38,7 @@ struct session_notes {
     size_t changes_count;
     struct noted_beat beats[NOTED_BEATS];
     size_t beats_count;
+    uint64_t ended[SESSION_CAUSE_COUNT]; /* sessions of this server's clients, by cause */
     uint64_t sync_sum;    /* of the metric, at the last beat */
     uint64_t leader;      /* 0: none known yet */
     int64_t led_since_ms; /* monotonic, of a leader */

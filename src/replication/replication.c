@@ -483,6 +483,7 @@ void replication_stats(const struct replication *r, struct replication_stats *re
     ret->commit_index = engine_commit_index(r->engine);
     ret->applied_index = r->applied;
     ret->snapshot_index = r->snapshot_index;
+    ret->snapshots_failed = r->snapshots_failed;
     ret->snapshot_busy = r->snapshot.state != SNAPSHOT_IDLE || r->snapshot.wanted;
     ret->snapshot_worth = snapshot_task_worth(r);
     ret->log_bytes = atomic_load(&r->journal.bytes);

@@ -197,6 +197,7 @@ struct replication_stats {
     uint64_t commit_index;
     uint64_t applied_index;
     uint64_t snapshot_index; /* newest snapshot */
+    uint64_t snapshots_failed;
     bool snapshot_busy;      /* one is in progress, or begins soon */
     bool snapshot_worth;     /* the log since the newest snapshot is as large as the snapshot */
     uint64_t log_bytes;      /* in segments */

@@ -186,6 +186,7 @@ void snapshot_task_step(struct replication *r)
         return; /* the callback closed the log */
     }
     if (rv < 0 || !buf_ok(&t->pending) || !queue_blocks(r, rv == 0)) {
+        r->snapshots_failed++;
         running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
                          t->meta.index, conclave_strerror(rv < 0 ? rv : CONCLAVE_ENOMEM));
         snapshot_task_give_up(r);
@@ -407,6 +408,7 @@ static void step_done(struct worker_job *job)
     t->queued -= s->block.len;
     if (s->kind == STEP_ABORT) {
         if (t->writer_rv != 0) {
+            r->snapshots_failed++;
             running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
                              t->meta.index, error_text_of(&t->problem, t->writer_rv));
         }
@@ -479,6 +481,7 @@ void snapshot_task_maybe(struct replication *r)
         }
     }
     if (rv != 0) {
+        r->snapshots_failed++;
         running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", r->applied,
                          conclave_strerror(rv));
     }

@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE /* timegm */
 #include "tls/context.h"
 
 #include "base/buf.h"
@@ -20,6 +21,7 @@ struct tls_context {
     bool server;
     bool secret; /* it uses a shared secret */
     char about[TLS_TEXT_MAX];
+    int64_t until_s; /* when the own certificate ends, since 1970; 0: none */
 };
 
 /* Cipher suites */
@@ -194,6 +196,7 @@ static void context_note(struct tls_context *c)
     certificate_name_print(X509_get_subject_name(cert), &subject);
     const char *text = buf_cstr(&subject);
     if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1) {
+        c->until_s = (int64_t)timegm(&tm);
         strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &tm);
     }
     char clean[TLS_TEXT_MAX / 2 + 1];
@@ -247,6 +250,11 @@ void tls_context_release(struct tls_context *c)
         SSL_CTX_free(c->ctx);
         free(c);
     }
+}
+
+int64_t tls_context_until_s(const struct tls_context *c)
+{
+    return c->until_s;
 }
 
 const char *tls_context_describe(const struct tls_context *c)

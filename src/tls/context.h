@@ -14,6 +14,7 @@
 #include <conclave/error.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum {
     TLS_TEXT_MAX = 640, /* size of an error text of one line, with NUL */
@@ -64,6 +65,9 @@ struct tls_context *tls_context_share(struct tls_context *c);
 
 /* Drops a reference. NULL does nothing. */
 void tls_context_release(struct tls_context *c);
+
+/* When the own certificate ends, in seconds since 1970; 0: there is none. */
+int64_t tls_context_until_s(const struct tls_context *c);
 
 /* `subject="CN=…" not_after="…"` of the own certificate, for a log line; "": none. */
 const char *tls_context_describe(const struct tls_context *c);

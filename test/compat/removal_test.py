@@ -12,17 +12,20 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import cases  # noqa: E402
+import prometheus  # noqa: E402
 import zkwire as zk  # noqa: E402
 import zookeeper  # noqa: E402
 from conclave import program, why_missing  # noqa: E402
 from ensemble import ConclaveMember, Ensemble, ZooKeeperMember, four_letters, mode_of  # noqa: E402
 
 WAIT_S = 30
-OURS = {"options": ["--reconfigEnabled", "true", "--skipACL", "yes", "--standaloneEnabled", "false"]}
+OURS = {"options": ["--reconfigEnabled", "true", "--skipACL", "yes", "--standaloneEnabled", "false"],
+        "admin": True}
 APACHE = {"kind": ZooKeeperMember, "settings": {"reconfigEnabled": "true", "standaloneEnabled": "false"},
           "properties": {"zookeeper.skipACL": "yes"}}
 
@@ -138,8 +141,9 @@ def back(ensemble, member, line):
 
 def elections(member):
     """How often this member has begun to lead, and the term that it knows."""
-    rows = dict(line.split("\t", 1) for line in four_letters(member.address, b"mntr").splitlines())
-    return rows.get("zk_conclave_elections_won"), rows.get("zk_conclave_log_term")
+    with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}/metrics", timeout=10) as reply:
+        rows = prometheus.samples(reply.read().decode())
+    return rows.get("conclave_elections_won_total"), rows["conclave_log_term"]
 
 
 def test_three_two_one():

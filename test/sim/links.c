@@ -339,6 +339,11 @@ size_t peers_stats(const struct peers *p, struct peer_stats *out, size_t cap)
     return n;
 }
 
+int64_t peers_certificate_until_s(const struct peers *p)
+{
+    return 0;
+}
+
 uint64_t peers_refused(const struct peers *p)
 {
     return 0; /* there are no strangers */

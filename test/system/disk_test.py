@@ -188,7 +188,7 @@ def aside(member, witness, text_of_log):
     witness.end()
     expect(not witness.was_fine, f"member {member.number} stepped aside and says imok")
     status, text = member.ask_admin("/metrics")
-    rows = [line for line in text.splitlines() if line.startswith("conclave_steps_aside ")]
+    rows = [line for line in text.splitlines() if line.startswith("conclave_steps_aside_total ")]
     expect(status == 200 and rows and float(rows[0].split()[1]) >= 1, f"/metrics says nothing of it: {status} {rows}")
     expect("stepped-aside" in text_of_log(), "the log says nothing of it")
 
@@ -390,7 +390,7 @@ def until_healed(member, text):
     kept = [name for _, _, names in os.walk(os.path.join(member.data, folders[-1])) for name in names]
     expect(kept, f"{folders[-1]} is empty")
     expect(not os.path.exists(os.path.join(member.data, "healing")), "the mark of the healing stays behind")
-    expect(metric(member, "conclave_healed") >= 1, "/metrics does not count the healing")
+    expect(metric(member, "conclave_healed_total") >= 1, "/metrics does not count the healing")
     expect(metric(member, "conclave_damaged") == 0, "/metrics says that it is still damaged")
 
 

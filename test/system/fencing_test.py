@@ -223,9 +223,9 @@ def test_kazoos_holder_writes_and_nobody_else():
         assert first.get("/app/a")[0] == b"second"
         status, answer = ask(server, "/lock", token)
         assert status == 409 and not answer["current"] and answer["newest"] > token, answer
-        assert metric(server, "conclave_fenced_writes_refused") == 14
+        assert metric(server, "conclave_fenced_writes_refused_total") == 14
         assert metric(server, "conclave_fence_bindings") == 1
-        assert metric(server, "conclave_token_checks") == 2 and metric(server, "conclave_token_checks_stale") == 1
+        assert metric(server, "conclave_token_checks_total") == 2 and metric(server, "conclave_token_checks_stale_total") == 1
         two.release()
         assert refused(lambda: second.set("/app/a", b"nobody"))
 
@@ -281,7 +281,7 @@ def test_the_delay_outlives_the_leader():
         over = time.monotonic()
         assert over > began + delay_s and over > gone + delay_s - 1, (over - began, over - gone)
         assert "until_ms=" in client.get(LEAF % "/app")[0].decode()
-        assert sum(metric(member, "conclave_states_differed") for member in ensemble.members) == 0
+        assert sum(metric(member, "conclave_states_differed_total") for member in ensemble.members) == 0
         return f"{over - gone:.1f} s of {delay_s}"
 
 
@@ -307,7 +307,7 @@ def test_bindings_outlive_servers():
         for member in ensemble.members:
             alone = clients(member.host)
             assert refused(lambda: alone.set("/app", b"x"))
-        assert sum(metric(member, "conclave_states_differed") for member in ensemble.members) == 0
+        assert sum(metric(member, "conclave_states_differed_total") for member in ensemble.members) == 0
 
 
 def test_any_member_answers_for_a_token_and_none_without_a_quorum():

@@ -209,11 +209,11 @@ def test_metrics_are_documented():
         lines = fetch(leader, "/metrics")[1]
         for member in ensemble.members:
             assert f'conclave_member_linked{{member="{member.number}"}} 1\n' in lines, lines
-        assert re.search(r"^conclave_links 2$", lines, re.M) and re.search(r"^conclave_elections_won 1$", lines, re.M)
+        assert re.search(r"^conclave_links 2$", lines, re.M) and re.search(r"^conclave_elections_won_total 1$", lines, re.M)
         with zk.Connection(follower.address, 10000) as link:
             assert link.call(zk.create("/m", b""))[0] == 0
-        forwarded = int(re.search(r"^conclave_batches_forwarded (\d+)$", fetch(follower, "/metrics")[1], re.M).group(1))
-        taken = int(re.search(r"^conclave_batches_taken (\d+)$", fetch(leader, "/metrics")[1], re.M).group(1))
+        forwarded = int(re.search(r"^conclave_batches_forwarded_total (\d+)$", fetch(follower, "/metrics")[1], re.M).group(1))
+        taken = int(re.search(r"^conclave_batches_taken_total (\d+)$", fetch(leader, "/metrics")[1], re.M).group(1))
         assert forwarded >= 2 and taken >= forwarded - 1, (forwarded, taken)
 
 

@@ -204,6 +204,8 @@ def refusals_are_counted_and_not_all_told():
             for _ in range(count):
                 refused_by_server(own, server.secure_port)
         expect(metric("unsuccessful_handshake") == 30, "each one counts")
+        left_s = metric('conclave_certificate_expiry_timestamp_seconds{port="client"}') - time.time()
+        expect(29 * 86400 < left_s < 31 * 86400, f"the certificate expires in {left_s} s")
         log = server.log_tail(1 << 20)
         expect(log.count(" tls-refused ") == 2, f"one line for each reason:\n{log}")
         with socket.create_connection(("127.0.0.1", server.secure_port), timeout=5):
@@ -703,7 +705,7 @@ def handshakes_of_one_address_are_limited():
                 expect(time.monotonic() < time_left, "the address is never served again")
         log_has(server, "maxTlsHandshakesPerSecondPerAddress")
         with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=10) as answer:
-            refused = re.search(r"^conclave_refused_tls_handshakes (\d+)", answer.read().decode(), re.M)
+            refused = re.search(r"^conclave_refused_tls_handshakes_total (\d+)", answer.read().decode(), re.M)
         expect(refused is not None and int(refused.group(1)) > 30, "nothing is counted")
         told = server.log_tail(1 << 20).count("maxTlsHandshakesPerSecondPerAddress")
         expect(told <= 2, f"the log says it {told} times")

@@ -1,5 +1,6 @@
 #include "admin/answers/prometheus.h"
 
+#include "admin/answers/labelled_metrics.h"
 #include "admin/answers/process_info.h"
 #include "cluster/ensemble_status.h"
 #include "daemon/metric_table.h"
@@ -47,7 +48,8 @@ static void write_row(struct buf *out, const struct metric_row *row, const void 
     switch (row->kind) {
     case METRIC_COUNTER:
         write_head(out, row, "counter");
-        buf_printf(out, "%s %" PRIu64 "\n", row->name, *metric_counter(row, holder));
+        buf_printf(out, "%s %" PRIu64 "\n", row->name,
+                   row->read != NULL ? (uint64_t)row->read(gauges) : *metric_counter(row, holder));
         break;
     case METRIC_SUMMARY:
         write_summary(out, row, metric_summary(row, holder));
@@ -76,9 +78,9 @@ struct sample {
       "Newest log entry that a member is known to have")                                           \
     X(conclave_member_lag, false, m->last_index - m->member.match_index,                           \
       "Log entries that a member is not known to have")                                            \
-    X(conclave_member_snapshot_sent, false, m->member.snapshot_bytes_sent,                         \
+    X(conclave_member_snapshot_sent_bytes, false, m->member.snapshot_bytes_sent,                   \
       "Bytes of the snapshot being sent that a member has received")                               \
-    X(conclave_member_snapshot_total, false, m->member.snapshot_bytes_total,                       \
+    X(conclave_member_snapshot_bytes, false, m->member.snapshot_bytes_total,                       \
       "Bytes of the snapshot being sent to a member; 0: none")
 
 #define SAMPLE_READ(gauge, fraction, expression, help)                                             \
@@ -139,6 +141,7 @@ void prometheus_write(const struct view *v, struct buf *out)
     for (size_t i = 0; i < server_metric_count; i++) {
         write_row(out, &server_metric_table[i], &stats, stats.metrics);
     }
+    labelled_metrics_write(v, out);
     if (stats.quorum.grouped) {
         write_ensemble(v, &stats, out);
     }

@@ -23,6 +23,7 @@ struct view {
     struct server *server; /* NULL: not attached */
     bool has_http;
     struct net_address http; /* of the admin port, with has_http */
+    int64_t https_until_s;   /* when the certificate of that port ends, since 1970; 0: none */
     int64_t trace_mask;      /* the value for gtmk; it has no effect */
 };
 

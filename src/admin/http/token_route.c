@@ -85,8 +85,8 @@ static void question_answer(struct token_question *q, struct http_response *resp
     struct json json;
     bool held = state_holder(s->state, slice_str(q->path), &holder);
     bool current = held && !holder.shared && holder.czxid == q->token;
-    s->metrics->conclave_token_checks++;
-    s->metrics->conclave_token_checks_stale += !current;
+    s->metrics->conclave_token_checks_total++;
+    s->metrics->conclave_token_checks_stale_total += !current;
     json_init_pretty(&json);
     json_object_begin(&json);
     json_member_string(&json, "path", q->path);

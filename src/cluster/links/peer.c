@@ -208,6 +208,11 @@ int peers_set_secrets(struct peers *p, struct slice secret, struct slice other,
     return rc;
 }
 
+int64_t peers_certificate_until_s(const struct peers *p)
+{
+    return p->conns.server != NULL ? tls_context_until_s(p->conns.server) : 0;
+}
+
 static int peers_listen(struct peers *p, const struct peer_options *o, char **ret_text)
 {
     const struct listener_callbacks callbacks = {

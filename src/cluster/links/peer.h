@@ -142,6 +142,9 @@ int peers_send(struct peers *p, uint64_t to, uint8_t channel, struct buf *take) 
  * callbacks, and they may have queued more. */
 bool peers_turn(struct peers *p);
 
+/* When the certificate of the links ends, in seconds since 1970; 0: there is none. */
+int64_t peers_certificate_until_s(const struct peers *p);
+
 bool peers_linked(const struct peers *p, uint64_t id);
 
 /* Why there is no link to a server, one line; NULL: there is one. Valid until the loop runs. */

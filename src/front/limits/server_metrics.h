@@ -29,32 +29,39 @@
     X(snapshot_rate_limited_count, "Snapshots requested over HTTP too soon")                       \
     X(restore_error_count, "Restores over HTTP that failed")                                       \
     X(restore_rate_limited_count, "Restores requested over HTTP too soon")                         \
-    X(conclave_refused_connections, "Connections refused by maxCnxns or the limit of open files")  \
-    X(conclave_refused_connections_address, "Connections refused by maxClientCnxns")               \
-    X(conclave_refused_tls_handshakes, "TLS handshakes refused or dropped because of a limit")     \
-    X(conclave_reading_paused, "Times that the server paused reading from a connection")           \
-    X(conclave_waits_address_bytes, "Pauses because requests of the address had too many bytes")   \
-    X(conclave_waits_buffers, "Pauses because the address, or all clients, buffered too much")     \
-    X(conclave_waits_share, "Pauses because a connection had its share of requests")               \
-    X(conclave_answers_refused, "Large answers refused because clients did not read earlier ones") \
-    X(conclave_growth_refused, "Writes refused because the data reached maxDataBytes")             \
-    X(conclave_slow_clients_cut, "Connections closed because the client did not read")             \
-    X(conclave_auth_put_off, "Connections closed because too many passwords were to be checked")   \
-    X(conclave_auth_required, "Connections closed because the client did not authenticate")        \
-    X(conclave_watches_refused, "Watches refused because of a limit")                              \
-    X(conclave_sessions_refused, "Sessions refused because of a limit")                            \
-    X(conclave_requests_throttled,                                                                 \
+    X(conclave_refused_connections_total,                                                          \
+      "Connections refused by maxCnxns or the limit of open files")                                \
+    X(conclave_refused_connections_address_total, "Connections refused by maxClientCnxns")         \
+    X(conclave_refused_tls_handshakes_total,                                                       \
+      "TLS handshakes refused or dropped because of a limit")                                      \
+    X(conclave_reading_paused_total, "Times that the server paused reading from a connection")     \
+    X(conclave_waits_address_total,                                                          \
+      "Pauses because requests of the address had too many bytes")                                 \
+    X(conclave_waits_buffers_total,                                                                \
+      "Pauses because the address, or all clients, buffered too much")                             \
+    X(conclave_waits_share_total, "Pauses because a connection had its share of requests")         \
+    X(conclave_answers_refused_total,                                                              \
+      "Large answers refused because clients did not read earlier ones")                           \
+    X(conclave_growth_refused_total, "Writes refused because the data reached maxDataBytes")       \
+    X(conclave_slow_clients_cut_total, "Connections closed because the client did not read")       \
+    X(conclave_auth_put_off_total,                                                                 \
+      "Connections closed because too many passwords were to be checked")                          \
+    X(conclave_auth_required_total, "Connections closed because the client did not authenticate")  \
+    X(conclave_watches_refused_total, "Watches refused because of a limit")                        \
+    X(conclave_sessions_refused_total, "Sessions refused because of a limit")                      \
+    X(conclave_requests_throttled_total,                                                           \
       "Requests refused because the address sent too many per second")                             \
-    X(conclave_requests_oversized,                                                                 \
+    X(conclave_requests_oversized_total,                                                           \
       "Requests refused: too many operations, ids or ACL entries, or too long paths")              \
-    X(conclave_replies_oversized, "Reads refused because their answer was too large")              \
-    X(conclave_writes_repeated, "Repeated writes that got their first answer again")               \
-    X(conclave_events_hidden, "Watch events withheld because the client lacks READ")               \
-    X(conclave_quota_exceeded, "Writes beyond a soft or hard quota")                               \
-    X(conclave_fenced_writes_refused,                                                              \
+    X(conclave_replies_oversized_total, "Reads refused because their answer was too large")        \
+    X(conclave_writes_repeated_total, "Repeated writes that got their first answer again")         \
+    X(conclave_events_hidden_total, "Watch events withheld because the client lacks READ")         \
+    X(conclave_quota_exceeded_total, "Writes beyond a soft or hard quota")                         \
+    X(conclave_fenced_writes_refused_total,                                                        \
       "Refused writes below a bound prefix by clients that do not hold the lock")                  \
-    X(conclave_token_checks, "Requests over HTTP that asked whether a token is the newest")        \
-    X(conclave_token_checks_stale, "Requests over HTTP that asked about an old token")
+    X(conclave_clock_steps_total, "Steps of the system's clock of a second or more")               \
+    X(conclave_token_checks_total, "Requests over HTTP that asked whether a token is the newest")  \
+    X(conclave_token_checks_stale_total, "Requests over HTTP that asked about an old token")
 
 /* X(name, scale, help) */
 #define SERVER_SUMMARIES(X)                                                                        \

@@ -27,6 +27,7 @@ struct port_certificates {
     struct stamp loaded[FILES];
     struct stamp
         seen[FILES]; /* at the last look: files are read only after they have stopped changing */
+    int64_t until_s;
     port_certificates_fn fn;
     void *ctx;
     void (*closed)(void *ctx);
@@ -62,10 +63,16 @@ static int secure_load(struct port_certificates *s, char why[TLS_TEXT_MAX])
     int rc = tls_context_create(&s->settings, &context, why);
     if (rc == 0) {
         log_info("server", "certificates-loaded", "%s", tls_context_describe(context));
+        s->until_s = tls_context_until_s(context);
         s->fn(s->ctx, context);
         tls_context_release(context);
     }
     return rc;
+}
+
+int64_t port_certificates_until_s(const struct port_certificates *s)
+{
+    return s->until_s;
 }
 
 void port_certificates_reload(struct port_certificates *s)

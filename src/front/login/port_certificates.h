@@ -24,6 +24,9 @@ int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings,
                            port_certificates_fn fn, void *ctx, struct port_certificates **ret,
                            char **ret_text) CONCLAVE_MUST_USE;
 
+/* When the certificate in use ends, in seconds since 1970; 0: there is none. */
+int64_t port_certificates_until_s(const struct port_certificates *s);
+
 /* Reads the files now. */
 void port_certificates_reload(struct port_certificates *s);
 

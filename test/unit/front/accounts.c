@@ -92,7 +92,7 @@ static void test_watch_bytes(void **state)
                      CONCLAVE_NO_NODE);
     assert_int_equal(ask(&h, &third, WIRE_EXISTS, body_path_watch("/ten-bytes", true)),
                      CONCLAVE_QUOTA_EXCEEDED);
-    assert_int_equal(h.service.metrics->conclave_watches_refused, 2);
+    assert_int_equal(h.service.metrics->conclave_watches_refused_total, 2);
     assert_int_equal(total(&h)->bytes[ACCOUNT_WATCHES], 31);
     /* A watch ends with its event. */
     assert_int_equal(ask(&h, &third, WIRE_CREATE, body_create("/ten-bytes", "", 0)), 0);
@@ -151,7 +151,7 @@ static void test_share_of_a_connection(void **state)
         guest_request(&p, WIRE_SET_DATA, body_set("/", "y"));
     }
     assert_int_equal(p.c.pending_count, 5);
-    assert_true(h.service.metrics->conclave_waits_share > 0);
+    assert_true(h.service.metrics->conclave_waits_share_total > 0);
     service_harness_settle(&h);
     for (int n = 0; n < 100; n++) {
         guest_expect(&greedy, n + 1, 0);
@@ -190,7 +190,7 @@ static void test_watches_that_cannot_be_set_again(void **state)
         buf_finish(&body);
     }
     assert_true(p.closed);
-    assert_int_equal(h.service.metrics->conclave_watches_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_watches_refused_total, 1);
     guest_finish(&p);
     service_harness_finish(&h);
 }
@@ -251,7 +251,7 @@ static void test_unfinished_requests(void **state)
     assert_int_equal(p[0].c.account.bytes[ACCOUNT_INPUT], LARGE + 4);
     send_beginning(&p[2], 2 * LARGE, LARGE);
     int first = only_ready(p, 3); /* of the others nothing more is read */
-    assert_int_equal(h.service.metrics->conclave_waits_buffers, 3);
+    assert_int_equal(h.service.metrics->conclave_waits_buffers_total, 3);
     assert_int_equal(only_ready(p, 3), first);
     /* Who keeps little does not notice. */
     assert_true(connection_ready(&good.c));
@@ -307,7 +307,7 @@ static void test_slow_readers(void **state)
         guest_request(&slow[i], WIRE_GET_DATA, body_path_watch("/large", true));
     }
     /* Three answers are kept, the others are refused before they take any memory. */
-    assert_int_equal(h.service.metrics->conclave_answers_refused, 2);
+    assert_int_equal(h.service.metrics->conclave_answers_refused_total, 2);
     assert_in_range(total(&h)->bytes[ACCOUNT_OUTPUT], 3 * LARGE, 3 * LARGE + 1000);
     assert_int_equal(total(&h)->charges[ACCOUNT_WATCHES], 3);
     assert_true(slow[4].c.out.len < 100);
@@ -357,7 +357,7 @@ static void test_slow_readers_of_a_network(void **state)
         guest_request(&guests[i], WIRE_GET_DATA, body_path_watch("/large", false));
         assert_int_equal(guests[i].c.out.len < 100, readers[i].refused);
     }
-    assert_int_equal(h.service.metrics->conclave_answers_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_answers_refused_total, 1);
     for (int i = 0; i < READERS; i++) {
         guest_finish(&guests[i]);
     }
@@ -403,7 +403,7 @@ static void test_data_limit(void **state)
     assert_int_equal(count, 9); /* the nodes' own memory takes the rest */
     assert_int_equal(h.service.data_level, DATA_REACHED);
     assert_non_null(data_limit_warning(&h.service));
-    assert_int_equal(h.service.metrics->conclave_growth_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_growth_refused_total, 1);
     /* Small ones neither, nor larger data, nor a longer list; what shrinks, goes, or only looks is let pass. */
     assert_int_equal(ask(&h, &p, WIRE_CREATE, body_create("/s", "", 0)), CONCLAVE_QUOTA_EXCEEDED);
     assert_int_equal(ask(&h, &p, WIRE_SET_DATA, body_set("/", "x")), CONCLAVE_QUOTA_EXCEEDED);

@@ -51,10 +51,10 @@ static void expect(struct fixture *f, int32_t type, struct slice body, int32_t e
 static void expect_refused(struct fixture *f, int32_t type, struct slice body, int32_t err)
 {
     size_t logged = f->h.log_total;
-    uint64_t counted = f->h.service.metrics->conclave_requests_oversized;
+    uint64_t counted = f->h.service.metrics->conclave_requests_oversized_total;
     expect(f, type, body, err);
     assert_int_equal(f->h.log_total, logged);
-    assert_int_equal(f->h.service.metrics->conclave_requests_oversized, counted + 1);
+    assert_int_equal(f->h.service.metrics->conclave_requests_oversized_total, counted + 1);
 }
 
 static void what_costs_too_much_never_reaches_the_log(void **state)
@@ -99,7 +99,7 @@ static void a_multi_read_is_bounded_in_parts_and_bytes(void **state)
     expect(f, WIRE_CREATE, make_create(&f->m, "/a", data, 0), 0);
     expect(f, WIRE_MULTI_READ, reads(f, 2, "/a"), 0);
     expect(f, WIRE_MULTI_READ, reads(f, 3, "/a"), CONCLAVE_SYSTEM_ERROR);
-    assert_int_equal(f->h.service.metrics->conclave_replies_oversized, 1);
+    assert_int_equal(f->h.service.metrics->conclave_replies_oversized_total, 1);
     expect_refused(f, WIRE_MULTI_READ, reads(f, 5, "/missing"), CONCLAVE_BAD_ARGUMENTS);
 }
 
@@ -115,7 +115,7 @@ static void lists_of_names_and_paths_are_bounded(void **state)
     assert_int_equal(f->g.c.watcher.count, 0); /* nor does it leave a watch */
     expect(f, WIRE_GET_CHILDREN2, make_read(&f->m, "/", false), CONCLAVE_SYSTEM_ERROR);
     expect(f, WIRE_GET_EPHEMERALS, make_read(&f->m, "/", false), CONCLAVE_SYSTEM_ERROR);
-    assert_int_equal(f->h.service.metrics->conclave_replies_oversized, 3);
+    assert_int_equal(f->h.service.metrics->conclave_replies_oversized_total, 3);
     expect(f, WIRE_GET_DATA, make_read(&f->m, "/", false), 0);
 }
 

@@ -551,7 +551,7 @@ static void test_slow_reader(void **state)
         service_harness_settle(&h);
     }
     assert_true(slow.closed);
-    assert_int_equal(h.service.metrics->conclave_slow_clients_cut, 1);
+    assert_int_equal(h.service.metrics->conclave_slow_clients_cut_total, 1);
     assert_false(writer.closed);
     guest_finish(&slow);
     guest_finish(&writer);
@@ -675,7 +675,7 @@ static void test_watch_limit(void **state)
         service_harness_turn(&h);
         guest_expect(&p, xid, i < 3 ? CONCLAVE_NO_NODE : CONCLAVE_QUOTA_EXCEEDED);
     }
-    assert_int_equal(h.service.metrics->conclave_watches_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_watches_refused_total, 1);
     /* Setting an existing watch adds none. */
     int32_t again = guest_request(&p, WIRE_EXISTS, body_path_watch("/w0", true));
     int32_t without = guest_request(&p, WIRE_EXISTS, body_path_watch("/w9", false));

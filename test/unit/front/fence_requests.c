@@ -99,10 +99,10 @@ static void test_what_is_refused_is_counted(void **state)
     assert_int_equal(write_as(&h, &p, WIRE_CREATE, body_create("/zookeeper/fence/a", "", 0)), 0);
     assert_int_equal(write_as(&h, &p, WIRE_CREATE, body_create(leaf, "lock=/l", 0)), 0);
     assert_int_equal(write_as(&h, &p, WIRE_SET_DATA, body_set("/a", "x")), CONCLAVE_NO_AUTH);
-    assert_int_equal(h.service.metrics->conclave_fenced_writes_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_fenced_writes_refused_total, 1);
     assert_int_equal(write_as(&h, &p, WIRE_CREATE, body_create("/l", "", 1)), 0);
     assert_int_equal(write_as(&h, &p, WIRE_SET_DATA, body_set("/a", "x")), 0);
-    assert_int_equal(h.service.metrics->conclave_fenced_writes_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_fenced_writes_refused_total, 1);
     /* Switched off with a binding left: it stays in force, and the log says so. */
     assert_int_equal(write_as(&h, &p, WIRE_DELETE, body_delete("/l")), 0);
     h.service.command_options = 0;

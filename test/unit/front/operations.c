@@ -184,7 +184,7 @@ static void test_events_need_read(void **state)
     guest_expect(&owner, xid, 0);
     guest_expect_nothing(&stranger);
     assert_int_equal(stranger.c.watcher.count, 1);
-    assert_int_equal(h.service.metrics->conclave_events_hidden, 2);
+    assert_int_equal(h.service.metrics->conclave_events_hidden_total, 2);
     /* The parent's list counts for its children, the node's own for its creation. */
     ask(&h, &stranger, WIRE_GET_CHILDREN, body_path_watch("/", true), 0);
     int64_t zxid = ask(&h, &owner, WIRE_SYNC, body_path_watch("/", false), 0).zxid + 1;
@@ -416,7 +416,7 @@ static void test_authentication_is_required(void **state)
         assert_int_equal(guest_expect(&p, xid, CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH).zxid, 0);
         guest_expect_nothing(&p);
         assert_true(p.closed);
-        assert_int_equal(h.service.metrics->conclave_auth_required, 1);
+        assert_int_equal(h.service.metrics->conclave_auth_required_total, 1);
         guest_finish(&p);
         service_harness_finish(&h);
     }
@@ -448,7 +448,7 @@ static void test_all_watches_are_limited(void **state)
     ask(&h, &other, WIRE_ADD_WATCH, body_path_number("/a", PERSISTENT), 0);
     ask(&h, &p, WIRE_ADD_WATCH, body_path_number("/a", RECURSIVE), CONCLAVE_QUOTA_EXCEEDED);
     ask(&h, &other, WIRE_GET_CHILDREN, body_path_watch("/", true), CONCLAVE_QUOTA_EXCEEDED);
-    assert_int_equal(h.service.metrics->conclave_watches_refused, 2);
+    assert_int_equal(h.service.metrics->conclave_watches_refused_total, 2);
     int64_t zxid = ask(&h, &other, WIRE_SYNC, body_path_watch("/", false), 0).zxid + 1;
     int32_t xid = guest_request(&other, WIRE_CREATE, body_create("/a", "", 0));
     service_harness_settle(&h);
@@ -476,10 +476,10 @@ static void test_quota_is_counted_and_enforced(void **state)
     ask(&h, &p, WIRE_CREATE, body_create("/zookeeper/quota/q/zookeeper_stats", "", 0), 0);
     ask(&h, &p, WIRE_CREATE, body_create("/q/1", "", 0), 0);
     ask(&h, &p, WIRE_CREATE, body_create("/q/2", "", 0), 0);
-    assert_int_equal(h.service.metrics->conclave_quota_exceeded,
+    assert_int_equal(h.service.metrics->conclave_quota_exceeded_total,
                      0); /* the hard limit serves as the soft one */
     ask(&h, &p, WIRE_CREATE, body_create("/q/3", "", 0), CONCLAVE_QUOTA_EXCEEDED);
-    assert_int_equal(h.service.metrics->conclave_quota_exceeded, 1);
+    assert_int_equal(h.service.metrics->conclave_quota_exceeded_total, 1);
     guest_finish(&p);
     service_harness_finish(&h);
 }
@@ -504,7 +504,7 @@ static void test_rate_of_an_address(void **state)
     guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
     service_harness_settle(&h);
     guest_expect(&p, WIRE_XID_PING, 0);
-    assert_int_equal(h.service.metrics->conclave_requests_throttled, 2);
+    assert_int_equal(h.service.metrics->conclave_requests_throttled_total, 2);
     service_harness_advance(&h, 200);
     ask(&h, &p, WIRE_EXISTS, body_path_watch("/a", false), CONCLAVE_NO_NODE);
     ask(&h, &p, WIRE_EXISTS, body_path_watch("/a", false), CONCLAVE_NO_NODE);
@@ -532,7 +532,7 @@ static void test_sessions_of_an_address(void **state)
     guest_connect(&p[2], 0, 10000, 0, slice_make(zeros, sizeof zeros), true);
     service_harness_settle(&h);
     assert_true(p[2].closed);
-    assert_int_equal(h.service.metrics->conclave_sessions_refused, 1);
+    assert_int_equal(h.service.metrics->conclave_sessions_refused_total, 1);
     guest_finish(&p[2]);
     ask(&h, &p[1], WIRE_CLOSE_SESSION, slice_str(""), 0);
     guest_finish(&p[1]);
