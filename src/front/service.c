@@ -174,6 +174,7 @@ int service_begin(struct service *s)
     session_tracker_lead(s->sessions, s->standing.leads);
     int rc = leadership_full_timeouts(s, now_ms);
     s->beat_at = now_ms + service_beat_ms(s);
+    (void)clock_watch_step(&s->clock_watch, s->clock); /* the first look */
     s->serving = true;
     data_limit_follow(s);
     if (s->standing.leads) {

@@ -39,9 +39,9 @@ struct session_notes {
     struct noted_beat beats[NOTED_BEATS];
     size_t beats_count;
     uint64_t ended[SESSION_CAUSE_COUNT]; /* sessions of this server's clients, by cause */
-    uint64_t sync_sum;    /* of the metric, at the last beat */
-    uint64_t leader;      /* 0: none known yet */
-    int64_t led_since_ms; /* monotonic, of a leader */
+    uint64_t sync_sum;                   /* of the metric, at the last beat */
+    uint64_t leader;                     /* 0: none known yet */
+    int64_t led_since_ms;                /* monotonic, of a leader */
     /* Reads the kernel's view of a connection; NULL: connections have no sockets. */
     bool (*tcp)(const struct connection *c, struct session_tcp *ret);
 };

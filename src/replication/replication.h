@@ -198,11 +198,11 @@ struct replication_stats {
     uint64_t applied_index;
     uint64_t snapshot_index; /* newest snapshot */
     uint64_t snapshots_failed;
-    bool snapshot_busy;      /* one is in progress, or begins soon */
-    bool snapshot_worth;     /* the log since the newest snapshot is as large as the snapshot */
-    uint64_t log_bytes;      /* in segments */
-    uint64_t syncs;          /* fdatasync calls */
-    int64_t sync_max_us;     /* the slowest one */
+    bool snapshot_busy;  /* one is in progress, or begins soon */
+    bool snapshot_worth; /* the log since the newest snapshot is as large as the snapshot */
+    uint64_t log_bytes;  /* in segments */
+    uint64_t syncs;      /* fdatasync calls */
+    int64_t sync_max_us; /* the slowest one */
     int64_t sync_total_us;
 };
 void replication_stats(const struct replication *r, struct replication_stats *ret);

@@ -126,7 +126,7 @@ struct replication {
     struct list appends;             /* append jobs in progress, oldest first */
     struct append_job *spare_append; /* a job kept for the next write, or NULL */
     uint64_t snapshots_failed;
-    unsigned votes;                  /* writes of term and vote in progress */
+    unsigned votes; /* writes of term and vote in progress */
 
     struct send_queue outbox;
     uint64_t *voters; /* of the current configuration, committed or not */

@@ -588,30 +588,6 @@ def prometheus():
         expect(fetch(server, "/commands", port=port)[0] == 404, "nothing else on that port")
 
 
-@case
-def promtool_likes_our_names():
-    """What Prometheus' own tool says of them; the case above checks the same rules where there is no promtool."""
-    with everything() as server:
-        text = fetch(server, "/metrics")[2]
-    faults = metrics.promtool_faults(text)
-    if faults is None:
-        raise cases.Skip("there is no promtool: Debian's package prometheus has it")
-    expect(faults == "", faults)
-    expect("conclave_probe_ms" in metrics.promtool_faults("# HELP conclave_probe_ms It.\n# TYPE conclave_probe_ms counter\n"
-                                                          "conclave_probe_ms 1\n"), "promtool checks nothing")
-
-
-@case
-def bad_names_are_found():
-    def faults(name, kind):
-        return metrics.name_faults(f"# HELP {name} It.\n# TYPE {name} {kind}\n{name} 1\n")
-    for name, kind in (("conclave_writes", "counter"), ("conclave_age_ms", "gauge"), ("conclave_size_total", "gauge"),
-                       ("conclave_write_count", "gauge"), ("conclave_bytes_sent_total", "counter")):
-        expect(faults(name, kind), name)
-    for name, kind in (("conclave_writes_total", "counter"), ("conclave_age_seconds", "gauge"), ("fsynctime_ms", "counter")):
-        expect(not faults(name, kind), name)
-
-
 def metric(server, name):
     return check_prometheus(fetch(server, "/metrics")[2])[name]
 

@@ -35,8 +35,7 @@
     X(conclave_refused_tls_handshakes_total,                                                       \
       "TLS handshakes refused or dropped because of a limit")                                      \
     X(conclave_reading_paused_total, "Times that the server paused reading from a connection")     \
-    X(conclave_waits_address_total,                                                          \
-      "Pauses because requests of the address had too many bytes")                                 \
+    X(conclave_waits_address_total, "Pauses because requests of the address had too many bytes")   \
     X(conclave_waits_buffers_total,                                                                \
       "Pauses because the address, or all clients, buffered too much")                             \
     X(conclave_waits_share_total, "Pauses because a connection had its share of requests")         \
