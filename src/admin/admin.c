@@ -99,6 +99,7 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->view = (struct view){.options = &a->options, .trace_mask = TRACE_MASK};
     a->site.view = &a->view;
     a->site.transfer = (struct transfer){.view = &a->view, .admission = &a->site.admission};
+    a->site.drain = (struct drain_route){.view = &a->view, .admission = &a->site.admission};
     a->site.sessions = (struct session_route){.view = &a->view, .admission = &a->site.admission};
     admission_init(&a->site.admission);
     a->site.backup = backup_create(loop, &a->view, &a->site.admission);

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/transition.h"
 #include "cluster/server_options.h"
+#include "daemon/drain.h"
 #include "daemon/keys_ensemble.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
@@ -51,6 +52,7 @@ struct server {
     int64_t stop_at;      /* deadline of the current step of stopping, INT64_MAX: never */
     int64_t started_ms;   /* monotonic */
     int open_parts;       /* handles, port and replication that are not closed yet */
+    struct drain drain;
     bool failure_told;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -173,6 +175,7 @@ static void server_on_timer(uv_timer_t *timer)
     }
     if (s->stage == SERVER_SERVING) {
         service_tick(&s->service);
+        drain_tick(&s->drain, &s->service, s->node, clock_monotonic_ms(s->options.clock));
     }
     server_stop_on(s);
 }
@@ -200,6 +203,8 @@ static void server_plan(struct server *s)
     }
     if (s->stage == SERVER_SERVING) {
         int64_t service = service_deadline(&s->service);
+        int64_t drain = drain_deadline(&s->drain);
+        at = drain < at ? drain : at;
         at = service < at ? service : at;
     }
     if (at != INT64_MAX) {
@@ -632,8 +637,26 @@ const char *server_why_not_ready(const struct server *s)
     if (node != NULL) {
         return node;
     }
+    if (s->drain.on) {
+        return "emptied for a restart: it takes no clients";
+    }
     return service_oldest_write_ms(&s->service) > WRITE_LATE_MS ? "writes are not answered in time"
                                                                 : NULL;
+}
+
+void server_drain(struct server *s, int64_t within_ms)
+{
+    drain_begin(&s->drain, &s->service, clock_monotonic_ms(s->options.clock), within_ms);
+}
+
+void server_undrain(struct server *s)
+{
+    drain_end(&s->drain, &s->service);
+}
+
+bool server_is_drained(const struct server *s)
+{
+    return s->drain.on;
 }
 
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),

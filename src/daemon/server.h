@@ -67,6 +67,11 @@ const char *server_warning(const struct server *s);
 /* When a port's certificate ends, in seconds since 1970; 0: there is none. */
 int64_t server_certificate_until_s(const struct server *s, bool of_peers);
 
+/* Empties the server before a restart, or takes that back: see drain.h. */
+void server_drain(struct server *s, int64_t within_ms);
+void server_undrain(struct server *s);
+bool server_is_drained(const struct server *s);
+
 /* For the admin room: the connections (as client_port_each), and other state to show. */
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
                              void *ctx);

@@ -329,6 +329,8 @@ static bool handshake_is_served(struct connection *c, bool may_be_read_only)
         return false;
     } else if (st->leaving) {
         connection_drop(c, "a reconfig removed this server: clients must use another");
+    } else if (st->drained) {
+        connection_drop(c, "this server is being emptied for a restart: clients must use another");
     } else {
         return true;
     }

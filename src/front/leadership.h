@@ -32,6 +32,7 @@ struct leadership {
     int64_t
         contact_at;  /* when the newest report was sent that a leader with a quorum acknowledged */
     bool leaving;    /* a reconfig removed this server: it sends its clients away */
+    bool drained;    /* an operator empties this server: it takes no sessions (daemon/drain.h) */
     bool readable;   /* the state is one that the ensemble had at some time */
     bool read_only;  /* no quorum for three ticks: clients that accept old data may read */
     int64_t lost_ms; /* when this server noticed that there is no quorum; 0: there is one */

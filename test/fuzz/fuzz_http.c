@@ -130,6 +130,7 @@ static void stage_open(struct stage *s, uint8_t how)
     s->site = (struct site){.view = &view};
     admission_init(&s->site.admission);
     s->site.transfer = (struct transfer){.view = &view, .admission = &s->site.admission};
+    s->site.drain = (struct drain_route){.view = &view, .admission = &s->site.admission};
     s->site.sessions = (struct session_route){.view = &view, .admission = &s->site.admission};
     s->site.console = (struct console_site){.view = &view};
     options.console = false; /* its streams never end */

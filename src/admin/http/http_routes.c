@@ -153,6 +153,7 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
     }
     if (!answer_command(site, request, response) &&
         !transfer_answer(&site->transfer, request, response) &&
+        !drain_route_answer(&site->drain, request, response) &&
         !session_route_answer(&site->sessions, request, response) &&
         is_reading(request, response) && !backup_route_answer(site->backups, request, response) &&
         !tokens_answer(site->tokens, request, response) &&

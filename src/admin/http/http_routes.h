@@ -8,6 +8,7 @@
  *   /livez       200 while the event loop is running
  *   /members     as the word memb (ensemble_answers.h)
  *   /members/transfer   POST: hands the lead over (transfer_route.h)
+ *   /members/drain      POST: empties this server before a restart; GET: how far (drain_route.h)
  *   /sessions    as the word sess
  *   /sessions/why, /sessions/ended, /sessions/kill   session_route.h
  *   /test/...    POST, of a server for tests: orders of a test (test_route.h)
@@ -22,6 +23,7 @@
 #include "admin/answers/server_view.h"
 #include "admin/http/backup_route.h"
 #include "admin/http/console_route.h"
+#include "admin/http/drain_route.h"
 #include "admin/http/session_route.h"
 #include "admin/http/snapshot_route.h"
 #include "admin/http/test_route.h"
@@ -34,6 +36,7 @@ struct site {
     struct backup *backup;
     struct backup_route *backups;
     struct transfer transfer;
+    struct drain_route drain;
     struct session_route sessions;
     struct test_route *test; /* NULL: it is no server for tests */
     struct tokens *tokens;

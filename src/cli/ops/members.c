@@ -23,15 +23,27 @@ static const struct option_row ROWS[] = {
      "add: without a vote."},
     {"admin", 0, OPTION_STRING, offsetof(struct members_options, admin), "HOST:PORT",
      "transfer: HTTP port to ask; default: one that the servers name."},
+    {"within", 0, OPTION_DURATION, offsetof(struct members_options, within_ms), "DURATION",
+     "drain: send the clients away over this time; default 10s."},
+    {"undo", 0, OPTION_FLAG, offsetof(struct members_options, undo), NULL,
+     "drain: take it back, the server serves again."},
     {"timeout", 0, OPTION_DURATION, offsetof(struct members_options, common.timeout_ms), "DURATION",
      "Wait this long for a change; default 2m. The change continues after that."},
     {.name = NULL},
 };
 
-enum members_verb { MEMBERS_LIST, MEMBERS_ADD, MEMBERS_REMOVE, MEMBERS_PROMOTE, MEMBERS_TRANSFER };
+enum members_verb {
+    MEMBERS_LIST,
+    MEMBERS_ADD,
+    MEMBERS_REMOVE,
+    MEMBERS_PROMOTE,
+    MEMBERS_TRANSFER,
+    MEMBERS_DRAIN
+};
 static const struct command_verb VERBS[] = {
     {"list", 0, 0, false},    {"add", 1, 1, false},      {"remove", 1, IDS_MAX, false},
-    {"promote", 1, 1, false}, {"transfer", 0, 1, false}, {.name = NULL},
+    {"promote", 1, 1, false}, {"transfer", 0, 1, false}, {"drain", 1, 1, false},
+    {.name = NULL},
 };
 
 const struct command_usage MEMBERS_USAGE = {
@@ -39,7 +51,7 @@ const struct command_usage MEMBERS_USAGE = {
     .forms =
         (const char *const[]){"list [options]", "add ID=HOST:PORT:PORT[:ROLE][;CLIENT] [options]",
                               "remove ID... [options]", "promote ID [options]",
-                              "transfer [ID] [options]", NULL},
+                              "transfer [ID] [options]", "drain ID [--undo] [options]", NULL},
     .about =
         "Shows or changes the members of the ensemble, while it serves.\n"
         "\n"
@@ -52,13 +64,17 @@ const struct command_usage MEMBERS_USAGE = {
         "  remove    removes members; stop their servers then\n"
         "  promote   gives an observer a vote, when it has caught up\n"
         "  transfer  hands the lead over, to a voter or to the most up-to-date one\n"
+        "  drain     empties a server before a restart: moves the lead and its clients to\n"
+        "            the others, and waits until it is safe to stop\n"
         "\n"
         "Changes are ZooKeeper's reconfig: the servers need reconfigEnabled=true, and the client "
         "needs write permission on /zookeeper/config, such as the superuser's (--auth "
         "digest:super:PASSWORD). transfer asks a server's HTTP port, which it finds itself, with the same credentials.",
     .rows = ROWS,
-    .more = "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
-            "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}.\n",
+    .more =
+        "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
+        "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}; drain: "
+        "what GET /members/drain answers.\n",
     .client = true,
     .verbs = VERBS,
 };
@@ -194,7 +210,7 @@ static int transfer_prepare(const struct members_options *options, uint64_t *ret
         fprintf(stderr, "conclave members: there is no leader; see \"conclave status\"\n");
         code = CLI_EXIT_UNAVAILABLE;
     } else if (code == 0) {
-        code = members_admin_find(MEMBERS_USAGE.name, &options->common, &roster, *ret_leader,
+        code = members_admin_find(MEMBERS_USAGE.name, &options->common, &roster, *ret_leader, 0,
                                   ret_admin);
     }
     ensemble_view_finish(&roster);
@@ -244,7 +260,8 @@ static int members_check(struct members_options *options)
 
 int command_members(int argc, char **argv)
 {
-    struct members_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
+    struct members_options options = {
+        .common = COMMON_OPTIONS_INIT, .version = -1, .within_ms = 10000};
     struct operands operands;
     options.common.timeout_ms = CHANGE_MS;
     int code = options_parse(&MEMBERS_USAGE, argc, argv, &options, &operands);
@@ -267,6 +284,9 @@ int command_members(int argc, char **argv)
         break;
     case MEMBERS_TRANSFER:
         code = members_transfer(&options, &operands);
+        break;
+    case MEMBERS_DRAIN:
+        code = members_drain(&options, &operands);
         break;
     }
     return output_end(MEMBERS_USAGE.name, code);

@@ -98,7 +98,8 @@ struct admin_search {
 };
 
 static int search_all(const char *command, const struct common_options *options,
-                      const struct ensemble_view *view, uint64_t leader, struct admin_search *a)
+                      const struct ensemble_view *view, uint64_t leader, uint64_t only,
+                      struct admin_search *a)
 {
     char quorum[QUORUM_ADDRESS_MAX];
     size_t n = 0;
@@ -107,6 +108,8 @@ static int search_all(const char *command, const struct common_options *options,
         const struct ensemble_view_server *s = &view->servers[i];
         if (!s->answered) {
             a->reasons[i] = s->state;
+        } else if (only != 0 && s->id != only) {
+            a->reasons[i] = "it is another server";
         } else if (s->brief) {
             a->reasons[i] = "it does not tell its HTTP port, as a Conclave server does";
         } else if (s->admin[0] == '\0' || !server_query_address(&a->asks[n], s->admin)) {
@@ -130,7 +133,7 @@ static int search_all(const char *command, const struct common_options *options,
 }
 
 int members_admin_find(const char *command, const struct common_options *options,
-                       const struct ensemble_view *view, uint64_t leader,
+                       const struct ensemble_view *view, uint64_t leader, uint64_t only,
                        char ret[ROSTER_ADDRESS_MAX])
 {
     struct admin_search a = {
@@ -142,7 +145,7 @@ int members_admin_find(const char *command, const struct common_options *options
     if (a.asks == NULL || a.reasons == NULL || a.texts == NULL) {
         fprintf(stderr, "conclave %s: out of memory\n", command);
     } else {
-        code = search_all(command, options, view, leader, &a);
+        code = search_all(command, options, view, leader, only, &a);
         size_t best = code == 0 ? first_without(view, leader, a.reasons) : view->count;
         if (best < view->count) {
             memcpy(ret, view->servers[best].admin, ROSTER_ADDRESS_MAX);

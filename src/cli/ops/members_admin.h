@@ -4,11 +4,11 @@
 
 #include "cli/common/ensemble_view.h"
 
-/* Finds a port that answers, the leader's first, in the order in which any server would do: all of them pass the request on
+/* Finds a port that answers: of the server `only`, or (0) of any, the leader's first, because all of them pass a request on
  * to the leader. A port on a loopback address of another machine is taken only if this machine's port with that address
  * belongs to the same ensemble. 0 with "host:port", or the exit code after printing each server's reason. */
 int members_admin_find(const char *command, const struct common_options *options,
-                       const struct ensemble_view *view, uint64_t leader,
+                       const struct ensemble_view *view, uint64_t leader, uint64_t only,
                        char ret[ROSTER_ADDRESS_MAX]);
 
 #endif
