@@ -268,9 +268,26 @@ void faults_freeze(struct service *s, bool frozen)
     s->faults->frozen = frozen;
 }
 
+static bool hold_is_for(const struct fault_hold *hold, const struct connection *c)
+{
+    return hold->session_id == FAULTS_ALL ||
+           (c->session_id != 0 && hold->session_id == c->session_id);
+}
+
+static bool is_paused(const struct connection *c, int64_t now_ms)
+{
+    const struct faults *f = c->service->faults;
+    for (size_t i = 0; i < f->hold_count; i++) {
+        if (hold_is_for(&f->holds[i], c) && f->holds[i].until_ms > now_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_silent(const struct connection *c, int64_t now_ms)
 {
-    return c->stage != CONNECTION_SERVING || c->faults.held ||
+    return c->stage != CONNECTION_SERVING || is_paused(c, now_ms) ||
            now_ms - c->heard_ms > (int64_t)c->timeout_ms * 2 / 3;
 }
 
@@ -543,8 +560,7 @@ bool faults_hold(struct connection *c)
     int64_t delay_ms = 0;
     for (size_t i = 0; i < f->hold_count; i++) {
         const struct fault_hold *hold = &f->holds[i];
-        if (hold->session_id == FAULTS_ALL ||
-            (c->session_id != 0 && hold->session_id == c->session_id)) {
+        if (hold_is_for(hold, c)) {
             until_ms = hold->until_ms > until_ms ? hold->until_ms : until_ms;
             delay_ms = hold->delay_ms > delay_ms ? hold->delay_ms : delay_ms;
         }

@@ -106,7 +106,8 @@ class Bench:
 
     def environment(self):
         libraries = os.path.dirname(self.installed("libconclave.so")[0])
-        return {**os.environ, "LD_LIBRARY_PATH": libraries, "CONCLAVE_SERVER": self.server.host}
+        return {**os.environ, "LD_LIBRARY_PATH": libraries, "CONCLAVE_SERVER": self.server.host,
+                "CONCLAVE": conclave.program()}
 
     def flags(self, *more):
         place = os.path.dirname(self.installed("conclave.pc")[0])
@@ -473,6 +474,11 @@ def lease(bench):
     bench.start("lease", "keep-alive", name).expect(r"of 5000 ms")
     bench.start("lease", "revoke", name).rest(r"")
     holder.expect(r"ended: the session has expired")
+
+
+def test_server(bench):
+    """A session expires, an answer is lost, time passes; the example checks itself."""
+    bench.start("test_server").expect(r"ready after .*\n(.*\n)*passed")
 
 
 def partitioner(bench):

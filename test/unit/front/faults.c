@@ -167,6 +167,12 @@ static void test_clock(void **state)
     service_harness_settle(&h);
     assert_int_equal(faults_counts(h.service.faults)->expired, 1);
     assert_int_equal(session_tracker_count(h.service.sessions), 1);
+    guest_open(&gone, &h, 10000);
+    assert_int_equal(faults_pause(&h.service, gone.c.session_id, FAULTS_FOREVER), 0);
+    assert_int_equal(faults_advance(&h.service, 10100), 1); /* one that is paused is silent */
+    service_harness_settle(&h);
+    assert_true(gone.closed && !live.closed);
+    guest_finish(&gone);
     h.now_ms += 7000; /* silent for more than two thirds */
     service_harness_settle(&h);
     assert_int_equal(faults_advance(&h.service, 20000), 1);
