@@ -175,7 +175,7 @@ static bool certificate_end_entity(X509 *x, const struct certificate_pair *ca, c
 int certificate_pair_issue(const struct certificate_pair *ca, const struct certificate_wish *wish,
                            struct certificate_pair **ret, char why[TLS_TEXT_MAX])
 {
-    char names[ALT_NAMES_SIZE];
+    char names[ALT_NAMES_SIZE] = "";
     int rc = alt_names(wish, names, why);
     if (rc != 0) {
         return rc;
