@@ -1,5 +1,6 @@
 /* conclave restore: checks backups, and makes a data folder from them. */
 #include "base/json.h"
+#include "cli/backup/branch_copy.h"
 #include "cli/backup/moment.h"
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
@@ -14,11 +15,14 @@
 #include <string.h>
 
 struct restore_options {
+    struct common_options common; /* for --subtree */
+    const char *subtree;
+    const char *to;
+    bool merge;
     const char *dir;
     const char *at;
     int64_t number;
     bool check;
-    bool json;
 };
 
 static const struct option_row ROWS[] = {
@@ -31,25 +35,35 @@ static const struct option_row ROWS[] = {
      "newest in the files."},
     {"server-id", 0, OPTION_INTEGER, offsetof(struct restore_options, number), "N",
      "The number of the server that will start with the folder, as in its server.N line (1)."},
-    {"json", 0, OPTION_FLAG, offsetof(struct restore_options, json), NULL, "Print JSON."},
+    {"subtree", 0, OPTION_STRING, offsetof(struct restore_options, subtree), "PATH",
+     "Write only this node and those below it, into the running servers of --server."},
+    {"to", 0, OPTION_STRING, offsetof(struct restore_options, to), "PATH",
+     "With --subtree: write it to this path instead of its own."},
+    {"merge", 0, OPTION_FLAG, offsetof(struct restore_options, merge), NULL,
+     "With --subtree: write into nodes that exist; they get the old data and ACL, others stay."},
     {.name = NULL},
 };
 
 static const struct command_usage USAGE = {
     .name = "restore",
-    .forms =
-        (const char *const[]){"FILE... --dir DIR [options]", "FILE... --check [options]", NULL},
+    .forms = (const char *const[]){"FILE... --dir DIR [options]", "FILE... --check [options]",
+                                   "FILE... --subtree PATH [--to PATH] [options]", NULL},
     .about =
         "Makes a data folder from a full backup and the incremental ones that continue it, in "
         "their order. All files are checked before anything is written.\n"
         "\n"
         "A server that starts with the folder serves alone, or founds a new ensemble with others "
         "that begin with empty folders. Sessions in the backup have their full timeout to come "
-        "back; then their ephemeral nodes go.",
+        "back; then their ephemeral nodes go.\n"
+        "\n"
+        "With --subtree a branch is written into running servers, with data and ACLs. Ephemeral "
+        "nodes are left out; versions, times and zxids begin anew.",
     .rows = ROWS,
     .more = "With --json: {\"zxid\",\"time_ms\",\"begin_zxid\",\"begin_time_ms\",\"end_zxid\","
             "\"end_time_ms\",\"nodes\",\"sessions\",\"ephemerals\",\"entries\",\"bytes\","
-            "\"ensemble\",\"server\",\"dir\"}.\n",
+            "\"ensemble\",\"server\",\"dir\"}; with --subtree: {\"from\",\"to\",\"zxid\","
+            "\"created\",\"changed\",\"ephemerals_left_out\"}.\n",
+    .client = true,
     .operands = {1, 10000},
 };
 
@@ -64,7 +78,7 @@ static int restore_print(const struct backup_loaded *l, const struct restore_opt
     for (size_t i = 0; i < sizeof l->header.cluster; i++) {
         snprintf(hex + 2 * i, 3, "%02x", l->header.cluster[i]);
     }
-    if (!o->json) {
+    if (!o->common.json) {
         printf("ensemble     %s (server %" PRIu64 ")\n", hex, l->header.server_id);
         printf("first state  zxid 0x%" PRIx64 ", %s\n", (uint64_t)l->begin_zxid,
                moment_text(l->begin_ms, text));
@@ -124,9 +138,18 @@ static int restore_write(const struct backup_loaded *l, const struct restore_opt
     return rc != 0 ? CLI_EXIT_IO : 0;
 }
 
+static int restore_branch(const struct backup_loaded *l, const struct restore_options *o)
+{
+    struct branch_copied done;
+    const struct branch_copy copy = {
+        USAGE.name, &o->common, l->state, o->subtree, o->to != NULL ? o->to : o->subtree, o->merge};
+    int code = branch_copy(&copy, &done);
+    return code == 0 ? branch_copy_report(&copy, state_zxid(l->state), &done) : code;
+}
+
 int command_restore(int argc, char **argv)
 {
-    struct restore_options o = {.number = 1};
+    struct restore_options o = {.common = COMMON_OPTIONS_INIT, .number = 1};
     struct operands operands;
     struct backup_loaded loaded;
     struct backup_moment moment = {0};
@@ -136,13 +159,17 @@ int command_restore(int argc, char **argv)
         return code;
     }
     const struct usage_rule rules[] = {
-        {o.check == (o.dir != NULL), "give either --dir or --check"},
+        {o.check + (o.dir != NULL) + (o.subtree != NULL) != 1,
+         "give one of --dir, --check and --subtree"},
+        {o.subtree == NULL && (o.to != NULL || o.merge), "--to and --merge go with --subtree"},
         {o.number < 0 || o.number > STATE_MEMBER_NUMBER_MAX, "--server-id is 0 to 255"},
         {o.at != NULL && !moment_parse(o.at, &moment),
          "--at wants a zxid (0x1f) or a time in UTC (\"2026-01-31 17:00:00\")"},
         {false, NULL},
     };
     code = usage_check(&USAGE, rules);
+    code = code == OPTIONS_GO_ON && o.subtree != NULL ? path_check(&USAGE, o.subtree) : code;
+    code = code == OPTIONS_GO_ON && o.to != NULL ? path_check(&USAGE, o.to) : code;
     if (code != OPTIONS_GO_ON) {
         return code;
     }
@@ -156,8 +183,12 @@ int command_restore(int argc, char **argv)
         free(text);
         return rc == CONCLAVE_EIO ? CLI_EXIT_IO : CLI_EXIT_FAILED;
     }
-    code = o.dir != NULL ? restore_write(&loaded, &o) : 0;
-    code = code == 0 ? restore_print(&loaded, &o) : code;
+    if (o.subtree != NULL) {
+        code = restore_branch(&loaded, &o);
+    } else {
+        code = o.dir != NULL ? restore_write(&loaded, &o) : 0;
+        code = code == 0 ? restore_print(&loaded, &o) : code;
+    }
     backup_loaded_finish(&loaded);
     return output_end(USAGE.name, code);
 }

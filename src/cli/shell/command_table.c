@@ -13,6 +13,8 @@ static const struct command_row COMMANDS[] = {
      false},
     {"backup", "Write a backup of a running server to a file.", command_backup, NULL, false},
     {"restore", "Check backups, and make a data folder from them.", command_restore, NULL, false},
+    {"history", "Show what happened to a node, from backups.", command_history, NULL, false},
+    {"undelete", "Bring back a deleted branch, from backups.", command_undelete, NULL, false},
     {"users", "Edit the file of users for authentication by digest.", command_users, NULL, false},
     {"certs", "Make a CA and certificates for TLS, for tests and small sites.", command_certs, NULL,
      false},

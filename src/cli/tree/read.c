@@ -1,7 +1,10 @@
 /* conclave get, stat, count, sync and whoami: one request each, whose answer is printed. */
+#include "cli/backup/past.h"
 #include "cli/common/client_command.h"
+#include "cli/common/connection.h"
 #include "cli/common/node_output.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,13 +19,27 @@ static int read_run(const struct command_usage *usage, enum conclave_op_type req
 
 /* --- get -------------------------------------------------------------------------------------- */
 
+struct get_options {
+    struct common_options common;
+    struct past_options past;
+};
+
+static const struct option_row GET_ROWS[] = {
+    OPTION_GROUP(READ_ROWS, 0),
+    OPTION_GROUP(PAST_ROWS, offsetof(struct get_options, past)),
+    {"at", 0, OPTION_STRING, offsetof(struct get_options, past.at), "ZXID|TIME",
+     "With --from: the data at this zxid, or at this time in UTC (\"2026-01-31 17:00:00\"); "
+     "without it, the newest in the files."},
+    {.name = NULL},
+};
+
 static const struct command_usage GET = {
     .name = "get",
     .forms = (const char *const[]){"PATH [options]", NULL},
     .about =
         "Writes the data of a node to the output as it is, so binary data can go to a file or a "
         "pipe. Only on a terminal a missing newline is added.",
-    .rows = READ_ROWS,
+    .rows = GET_ROWS,
     .more =
         "With --json: {\"path\":PATH,\"data\":TEXT,\"stat\":{...}}. Data that is not UTF-8 comes as "
         "\"data_base64\" instead of \"data\"; a node without data has \"data\":null.\n",
@@ -45,9 +62,22 @@ static int get_print(struct record *r, const struct conclave_reply *reply)
     return written ? 0 : CONCLAVE_EIO;
 }
 
+/* With --from no server is asked: answers from the backups, and that is all. */
+static int get_check(void *target, const struct operands *operands)
+{
+    const struct get_options *o = target;
+    if (o->past.from.count == 0) {
+        return o->past.at == NULL ? OPTIONS_GO_ON : usage_error(&GET, "--at goes with --from");
+    }
+    return output_end(GET.name, past_get(&GET, &o->past, operands->words[0], o->common.json));
+}
+
 int command_get(int argc, char **argv)
 {
-    return read_run(&GET, CONCLAVE_OP_GET, get_print, argc, argv);
+    struct get_options options = {.common = COMMON_OPTIONS_INIT};
+    struct client_command command = {
+        .usage = &GET, .check = get_check, .request = CONCLAVE_OP_GET, .print = get_print};
+    return client_command_run(&command, argc, argv, &options);
 }
 
 /* --- stat ------------------------------------------------------------------------------------- */
