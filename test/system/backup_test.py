@@ -3,7 +3,8 @@
 Promise: at random moments of a run of random writes the whole tree is read with kazoo (data, ACL and all fields of Stat);
 the state that is restored for each of these zxids is equal, also for times. Backups are taken under writes, from leader
 and followers, full and incremental, across snapshots; damaged, cut, foreign and disordered files are refused by name. A
-restored folder serves alone and founds an ensemble of three; sessions in it go on if their clients come back.
+restored folder serves alone and founds an ensemble of three; sessions in it go on if their clients come back. History,
+`get --at`, `undelete` and `restore --subtree` from the same files.
 Limits: kazoo reads the trees, so a node that changes while it is read is not tested here.
 
 usage: backup_test.py [--points N] [--seed N] [CASE...]
@@ -396,6 +397,63 @@ def sessions_go_on():
             client.close()
 
 
+def history_and_undelete():
+    """Who changed a node and when; its data at any time; a deleted branch comes back, whatever the order of deletion."""
+    with Folder() as folder, Conclave(SUPER, admin=True) as server:
+        to = ["--server", server.host]
+        client = connect(server, super_user=False)
+        client.add_auth("digest", "anna:secret")
+        acl = [make_acl("world", "anyone", all=True), make_digest_acl("anna", "secret", read=True)]
+        client.create("/a", b"one", acl=acl)
+        first = client.last_zxid
+        backup(server, folder("full"))
+        client.set("/a", b"two")
+        second = client.last_zxid
+        client.set_acls("/a", [make_acl("world", "anyone", all=True)])
+        for i in range(450):
+            client.create(f"/a/n{i:03}", b"%d" % i, acl=acl)
+        client.create("/a/n000/deep", None)
+        client.create("/a/e", b"", ephemeral=True)
+        client.delete("/a/n449")
+        client.set("/a/n448", b"last")  # so the deletion before is none of those that delete the branch
+        time.sleep(0.01)
+        wanted = walk(client, "/a")
+        client.delete("/a", recursive=True)  # kazoo deletes the nodes below it first, one by one
+        client.create("/b", b"")
+        backup(server, folder("inc"), "--since", folder("full"))
+        files = ["--from", folder("full"), "--from", folder("inc")]
+        shown = json.loads(run("history", "/a", "--json", *files))["changes"]
+        assert [row["operation"] for row in shown] == ["create", "set", "setACL", "delete"], shown
+        assert [int(row["zxid"], 16) for row in shown[:2]] == [first, second], shown
+        assert all(row["session"] == hex(client.client_id[0]) and row["address"] == "127.0.0.1" and
+                   row["identities"] == "digest:anna" for row in shown), shown
+        assert (shown[1]["version"], shown[1]["data_length"], shown[3]["version"]) == (1, 3, None), shown
+        assert "digest:anna" in run("history", "/a", *files) and "secret" not in run("history", "/a", *files)
+        assert "nothing about it" in run("history", "/nothing", *files, fails=True)
+        assert run("get", "/a", "--at", hex(first), *files) == "one"
+        assert run("get", "/a", "--at", hex(second), *files) == "two"
+        assert json.loads(run("get", "/a", "--at", hex(second), "--json", *files))["stat"]["version"] == 1
+        assert "NO_NODE" in run("get", "/a", *files, fails=True)
+        done = json.loads(run("undelete", "/a", "--json", *files, *to))
+        assert (done["created"], done["ephemerals_left_out"]) == (451, 1), done
+        got = walk(client, "/a")
+        wanted.pop("/a/e")
+        assert {path: (node[0], node[2]) for path, node in wanted.items()} == \
+            {path: (node[0], node[2]) for path, node in got.items()}
+        assert "exists already" in run("undelete", "/a", *files, *to, fails=True)
+        assert "do not show its deletion" in run("undelete", "/b", *files, *to, fails=True)
+        # a branch beside the old one; then into what exists
+        run("restore", folder("full"), "--subtree", "/a", "--to", "/old", *to)
+        assert client.get("/old")[0] == b"one" and client.get_acls("/old")[0] == acl
+        client.set("/a", b"changed")
+        done = json.loads(run("restore", folder("full"), folder("inc"), "--subtree", "/a", "--at", hex(second), "--merge", "--json", *to))
+        assert (done["created"], done["changed"]) == (0, 1) and client.get("/a")[0] == b"two", done
+        assert client.get_acls("/a")[0] == acl and client.exists("/a/n001")
+        assert "no node of that path" in run("restore", folder("full"), "--subtree", "/x", *to, fails=True)
+        run("restore", folder("full"), "--subtree", "/a", "--check", *to, fails=True)
+        close(client)
+
+
 def rights_and_limits():
     """Only administrators; one backup at a time; a client that reads nothing holds nobody up."""
     with Folder() as folder, Conclave(SUPER, admin=True) as server:
@@ -438,7 +496,8 @@ def main():
     if missing := why_missing():
         return cases.skip_all(missing)
     points = Points(options.points, options.seed)
-    return cases.run([points.random_moments, under_writes, damaged_files, chains, sessions_go_on, rights_and_limits], options.only)
+    return cases.run([points.random_moments, under_writes, damaged_files, chains, sessions_go_on, history_and_undelete,
+                      rights_and_limits], options.only)
 
 
 if __name__ == "__main__":

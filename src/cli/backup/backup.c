@@ -47,8 +47,8 @@ static const struct command_usage USAGE = {
         "It needs the superuser, or all permissions on / by an entry other than world's: --auth. "
         "\"conclave restore\" checks and uses the file.",
     .rows = ROWS,
-    .more = "With --json: {\"file\",\"bytes\",\"zxid\",\"since_zxid\",\"incremental\","
-            "\"time_ms\",\"ensemble\"}.\n",
+    .more = "With --json: {\"file\", \"bytes\", \"zxid\", \"since_zxid\", \"incremental\", "
+            "\"time_ms\", \"ensemble\"}.\n",
     .client = true,
     .operands = {1, 1},
 };

@@ -14,8 +14,8 @@
 
 /* The writes of one multi, with their bytes. */
 struct copy_batch {
-    struct conclave_op parts[2 * COPY_PARTS];
-    void *owned[2 * COPY_PARTS]; /* one block per part */
+    struct conclave_op parts[COPY_PARTS];
+    void *owned[COPY_PARTS]; /* one block per part */
     size_t count;
     size_t bytes;
 };
@@ -76,7 +76,7 @@ static int copy_flush(struct copying *c)
     if (c->batch.count == 0) {
         return 0;
     }
-    assert(c->batch.count <= 2 * COPY_PARTS);
+    assert(c->batch.count <= COPY_PARTS);
     struct conclave_op op = conclave_op_multi(c->batch.parts, c->batch.count);
     int error = conclave_call(c->client, &op, &reply);
     int code = error != 0 ? copy_failed(c, reply, error) : 0;
@@ -145,6 +145,7 @@ static int copy_part(struct copying *c, const char *target,
 
 static void batch_add_part(struct copying *c, const struct conclave_op *op, void *owned)
 {
+    assert(c->batch.count < COPY_PARTS && c->made <= c->batch.count);
     c->batch.parts[c->batch.count] = *op;
     c->batch.owned[c->batch.count++] = owned;
     c->batch.bytes += op->data_len + strlen(op->path) + 64;

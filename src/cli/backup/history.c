@@ -40,8 +40,8 @@ static const struct command_usage USAGE = {
         "The snapshot that a full backup begins with has only states: of a node that was made "
         "before, the last change is shown, without who made it.",
     .rows = ROWS,
-    .more = "With --json: {\"path\",\"changes\":[{\"zxid\",\"time_ms\",\"operation\",\"by\","
-            "\"session\",\"address\",\"identities\",\"version\",\"data_length\"}]}; null is "
+    .more = "With --json: {\"path\", \"changes\":[{\"zxid\", \"time_ms\", \"operation\", \"by\", "
+            "\"session\", \"address\", \"identities\", \"version\", \"data_length\"}]}; null is "
             "what the log does not say.\n",
     .operands = {1, 10000},
 };

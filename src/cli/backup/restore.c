@@ -59,10 +59,10 @@ static const struct command_usage USAGE = {
         "With --subtree a branch is written into running servers, with data and ACLs. Ephemeral "
         "nodes are left out; versions, times and zxids begin anew.",
     .rows = ROWS,
-    .more = "With --json: {\"zxid\",\"time_ms\",\"begin_zxid\",\"begin_time_ms\",\"end_zxid\","
-            "\"end_time_ms\",\"nodes\",\"sessions\",\"ephemerals\",\"entries\",\"bytes\","
-            "\"ensemble\",\"server\",\"dir\"}; with --subtree: {\"from\",\"to\",\"zxid\","
-            "\"created\",\"changed\",\"ephemerals_left_out\"}.\n",
+    .more = "With --json: {\"zxid\", \"time_ms\", \"begin_zxid\", \"begin_time_ms\", \"end_zxid\", "
+            "\"end_time_ms\", \"nodes\", \"sessions\", \"ephemerals\", \"entries\", \"bytes\", "
+            "\"ensemble\", \"server\", \"dir\"}; with --subtree: {\"from\", \"to\", \"zxid\", "
+            "\"created\", \"changed\", \"ephemerals_left_out\"}.\n",
     .client = true,
     .operands = {1, 10000},
 };

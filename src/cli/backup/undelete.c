@@ -43,7 +43,7 @@ static const struct command_usage USAGE = {
         "before they were deleted: deletions of a minute or less between them belong together. "
         "Ephemeral nodes are left out; versions, times and zxids begin anew.",
     .rows = ROWS,
-    .more = "With --json: {\"from\",\"to\",\"zxid\",\"created\",\"changed\","
+    .more = "With --json: {\"from\", \"to\", \"zxid\", \"created\", \"changed\", "
             "\"ephemerals_left_out\"}.\n",
     .client = true,
     .operands = {1, 10000},
