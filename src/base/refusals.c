@@ -101,6 +101,11 @@ bool refusals_add(struct refusals *r, const char *host, const char *reason, int6
     return false;
 }
 
+bool refusals_counts(const struct refusals *r, const char *host)
+{
+    return map_find(&r->by_host, hash_bytes(host, strlen(host)), minute_has_host, host) != NULL;
+}
+
 void refusals_tick(struct refusals *r, int64_t now_ms, refusals_fn fn, void *ctx)
 {
     struct minute *m;

@@ -36,6 +36,9 @@ void refusals_finish(struct refusals *r, refusals_fn fn, void *ctx);
 bool refusals_add(struct refusals *r, const char *host, const char *reason, int64_t now_ms,
                   refusals_fn fn, void *ctx);
 
+/* Whether a minute of host is running. */
+bool refusals_counts(const struct refusals *r, const char *host);
+
 /* Ends the minutes that are over. */
 void refusals_tick(struct refusals *r, int64_t now_ms, refusals_fn fn, void *ctx);
 

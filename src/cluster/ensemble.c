@@ -276,8 +276,9 @@ static void overtake(struct ensemble *e, int64_t sequence)
     if (sequence <= e->service->pipeline.sequence) {
         return;
     }
-    log_warn("server", "clock-set-back", "sequence=%lld unapplied=%zu", (long long)sequence,
-             e->stats.unapplied);
+    log_warn_advice("server", "clock-set-back",
+                    "let an NTP client slew the clock instead of setting it",
+                    "sequence=%lld unapplied=%zu", (long long)sequence, e->stats.unapplied);
     leadership_drop_clients(e->service, "the server's clock was set back");
     forget(e);
     pipeline_begin(&e->service->pipeline, sequence);

@@ -13,7 +13,8 @@ bool peer_credentials_reload(struct peers *p, const struct ensemble_options *o)
     if (peers_reload(p, why) == 0) {
         log_info("server", "peer-certificates-reloaded", "links=\"new ones use them\"");
     } else {
-        log_warn("server", "peer-certificates-kept", "reason=\"%s\"", why);
+        log_warn_advice("server", "peer-certificates-kept",
+                        "correct the certificate files, then send SIGHUP", "reason=\"%s\"", why);
     }
     return true;
 }
@@ -29,17 +30,20 @@ void peer_credentials_set(struct peers *p, const struct ensemble_options *o, str
         log_info("server", "cluster-secret-reloaded", "accepted=%d links=\"new ones use it\"",
                  slice_is_null(other) ? 1 : 2);
     } else {
-        log_warn("server", "cluster-secret-kept", "reason=\"%s\"",
-                 why[0] != '\0' ? why : "out of memory");
+        log_warn_advice("server", "cluster-secret-kept",
+                        "correct the file of clusterSecretFile, then send SIGHUP", "reason=\"%s\"",
+                        why[0] != '\0' ? why : "out of memory");
     }
 }
 
 void peer_credentials_tell_refused(const char *address, const char *reason, uint64_t count)
 {
     bool secret = reason != NULL && strstr(reason, "secret") != NULL;
-    log_warn("server", "peer-refused", "address=%s count=%llu reason=\"%s\"%s", address,
-             (unsigned long long)count, reason,
-             secret ? " advice=\"give both servers the same clusterSecretFile; to change the "
-                      "secret without a stop, see docs/ensemble.md\""
-                    : "");
+    log_warn_advice(
+        "server", "peer-refused",
+        secret
+            ? "give both servers the same clusterSecretFile; to change the secret without a stop, see docs/ensemble.md"
+            : "check that this address is a member, and that both servers have certificates of the same CA",
+        "address=%s count=%llu reason=\"%s\"", address, (unsigned long long)count,
+        reason != NULL ? reason : "as before, more times in the last 60 s");
 }

@@ -166,8 +166,10 @@ static bool walk(struct reconfig *r, const struct configuration_member *target, 
                     : replication_change(r->log, step.members, step.count);
     }
     if (rc != 0 && rc != CONCLAVE_EBUSY) {
-        log_warn("server", "membership-refused", "member=%llu error=%s",
-                 (unsigned long long)member_number((int64_t)step.id), conclave_errname(rc));
+        log_warn_advice("server", "membership-refused",
+                        "check that the member runs and that the others reach it",
+                        "member=%llu error=%s", (unsigned long long)member_number((int64_t)step.id),
+                        conclave_errname(rc));
     }
     return false;
 }
@@ -179,13 +181,15 @@ static void give_up(struct reconfig *r, const struct state_reconfig *asked, int3
     struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
     reconfig_end_encode(&body, asked->zxid, err);
     assert(buf_ok(&body) && body.data == room);
-    log_warn("server", "reconfig-given-up", "zxid=0x%llx member=%llu",
-             (unsigned long long)asked->zxid,
-             (unsigned long long)member_number((int64_t)r->step_id));
+    log_warn_advice("server", "reconfig-given-up",
+                    "start that member, or check the network to it, then change the members again",
+                    "zxid=0x%llx member=%llu", (unsigned long long)asked->zxid,
+                    (unsigned long long)member_number((int64_t)r->step_id));
     r->step_ms = 0;
     r->withdrawn = 0;
     if (leadership_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {
-        log_warn("server", "reconfig-end-delayed", "error=ENOMEM");
+        log_warn_advice("server", "reconfig-end-delayed", "give the server more memory",
+                        "error=ENOMEM");
     }
 }
 

@@ -37,8 +37,9 @@ void repair_configuration(struct repair *h, const uint8_t cluster[PEER_CLUSTER_S
         rc = members_file_write(&h->kept, NULL, h->dir, &problem);
     }
     if (rc != 0) {
-        log_warn("server", "members-not-kept", "error=%s text=\"%s\"", conclave_errname(rc),
-                 error_text_of(&problem, rc));
+        log_warn_advice("server", "members-not-kept",
+                        "check the space and the permissions of the data folder",
+                        "error=%s text=\"%s\"", conclave_errname(rc), error_text_of(&problem, rc));
     }
     error_text_finish(&problem);
 }
@@ -112,8 +113,8 @@ int repair_put_aside(struct repair *h, int64_t wall_ms, char **ret_text)
     assert(h->wanted && h->cluster_known);
     int rc = damage_put_aside(h->dir, NULL, wall_ms, h->cluster, &name, ret_text);
     if (rc == 0) {
-        log_warn(
-            "server", "moved-aside",
+        log_warn_advice(
+            "server", "moved-aside", "remove that folder when you no longer need it",
             "folder=\"%s/%s\" text=\"nothing was deleted; this member receives all data from the others; "
             "remove that folder when you no longer need it\"",
             h->dir, name);

@@ -9,10 +9,12 @@
 #include "cluster/peer_credentials.h"
 #include "cluster/reconfig.h"
 #include "cluster/repair.h"
+#include "cluster/replication_notes.h"
 #include "replication/disk/memory_files.h"
 #include "replication/replication_uv.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,8 +139,10 @@ static void step_aside(struct replica *n, int error, const char *text)
     if (n->ensemble.beyond_repair && repair_is_possible(&n->healing)) {
         n->healing.wanted = true;
     }
-    log_error("server", "stepped-aside", "error=%s retry_ms=%lld text=\"%s\"",
-              conclave_errname(error), (long long)n->aside_wait_ms, text);
+    log_error_advice("server", "stepped-aside",
+                     "read the text; the server tries again by itself once the cause is gone",
+                     "error=%s retry_ms=%lld text=\"%s\"", conclave_errname(error),
+                     (long long)n->aside_wait_ms, text);
     n->role = REPLICATION_FOLLOWER;
     n->leader = 0;
     tell_aside(n);
@@ -164,8 +168,10 @@ static void on_log_failed(void *ctx, int error, const char *text)
 static void must_apply(int rc, const char *what, uint64_t index)
 {
     if (rc != 0) {
-        log_error("server", "apply-failed", "what=%s index=%llu error=%s", what,
-                  (unsigned long long)index, conclave_errname(rc));
+        log_error_advice("server", "apply-failed",
+                         "keep the data folder, start the server again, and report this line",
+                         "what=%s index=%llu error=%s", what, (unsigned long long)index,
+                         conclave_errname(rc));
         abort();
     }
 }
@@ -268,11 +274,11 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
         return;
     }
     if (!n->ensemble.sole) {
-        log_info("server", "role", "role=%s leader=%llu term=%llu",
-                 role == REPLICATION_LEADER      ? "leader"
-                 : role == REPLICATION_CANDIDATE ? "candidate"
-                                                 : "follower",
-                 (unsigned long long)member_number((int64_t)leader), (unsigned long long)term);
+        log_always("server", "role", "role=%s leader=%llu term=%llu",
+                   role == REPLICATION_LEADER      ? "leader"
+                   : role == REPLICATION_CANDIDATE ? "candidate"
+                                                   : "follower",
+                   (unsigned long long)member_number((int64_t)leader), (unsigned long long)term);
     }
     if (n->serve_told) {
         must_apply(ensemble_role(&n->ensemble, role, leader), "role", 0);
@@ -305,7 +311,8 @@ static void set_peers(struct replica *n, const struct configuration_member *memb
     }
     int rc = list == NULL || lines == NULL ? CONCLAVE_ENOMEM : peers_set_members(n->peers, list, k);
     if (rc != 0) {
-        log_error("server", "members-refused", "error=%s", conclave_errname(rc));
+        log_error_advice("server", "members-refused", "give the server more memory", "error=%s",
+                         conclave_errname(rc));
     }
     for (size_t i = 0; lines != NULL && i < k; i++) {
         server_line_finish(&lines[i]);
@@ -332,11 +339,6 @@ static void on_confirmed(void *ctx, uint64_t ticket)
 {
     struct replica *n = ctx;
     ensemble_confirmed(&n->ensemble, ticket);
-}
-
-static void on_note(void *ctx, bool warning, const char *event, const char *text)
-{
-    log_line(warning ? LOG_WARN : LOG_INFO, "replication", event, "%s", text);
 }
 
 static bool is_linked(void *ctx, uint64_t id)
@@ -372,8 +374,11 @@ static void send_ensemble(void *ctx, uint64_t to, struct buf *message_take)
 static void on_link(void *ctx, uint64_t id, bool up)
 {
     struct replica *n = ctx;
-    log_info("server", up ? "link-up" : "link-down", "member=%llu",
-             (unsigned long long)member_number((int64_t)id));
+    unsigned long long number = (unsigned long long)member_number((int64_t)id);
+    char who[32];
+    snprintf(who, sizeof who, "member %llu", number);
+    log_cause(LOG_INFO, "server", up ? "link-up" : "link-down", who, NULL, NULL, "member=%llu",
+              number);
     if (n->log == NULL) {
         return;
     }
@@ -447,7 +452,7 @@ static int open_log(struct replica *n, bool join, char **ret_text)
         .configuration = on_configuration,
         .confirmed = on_confirmed,
         .failed = on_log_failed,
-        .note = on_note,
+        .note = replication_notes_log,
     };
     struct replication_sender sender = {n, send_log};
     assert(n->log_loop == NULL && n->log == NULL && !n->closing);
@@ -611,8 +616,8 @@ static void await_healing(struct replica *n, const struct damage_look *look, con
         peers_set_identity(n->peers, &n->identity);
     }
     n->at = replica_now_ms(n);
-    log_error(
-        "server", "damaged",
+    log_error_advice(
+        "server", "damaged", "wait for a majority of the other members, or restore a backup",
         "text=\"%s\" heal=\"when a majority of the others is reachable, this member moves its data "
         "aside and receives all data from them\"",
         text);

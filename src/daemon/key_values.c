@@ -155,3 +155,18 @@ int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, 
     }
     return text_replace(&c->auth_schemes, value);
 }
+
+int key_set_log_level(struct zoo_cfg *c, const char *key, const char *value, const char *where)
+{
+    return log_level_find(value, &c->log_level)
+               ? 0
+               : key_fail(c, "%s: %s: '%s' is not one of error, warn, notice, info, debug", where,
+                          key, value);
+}
+
+int key_set_log_format(struct zoo_cfg *c, const char *key, const char *value, const char *where)
+{
+    return log_format_find(value, &c->log_format)
+               ? 0
+               : key_fail(c, "%s: %s: '%s' is not one of text, json, journald", where, key, value);
+}

@@ -179,6 +179,10 @@ const struct key_row key_table[] = {
          "yes: clients may bind a prefix to a lock: conclave fence, docs/fencing.md (no)"),
     BOOL("audit.enable", options.audit, 0,
          "yes: write an audit line for each write and each login (no)"),
+    SPECIAL("log.level", key_set_log_level,
+            "lines on stderr: error, warn, notice, info or debug (info)"),
+    SPECIAL("log.format", key_set_log_format,
+            "form of these lines: text, json or journald (text): docs/logging.md"),
     PATH("audit.file", audit_file, "file for the audit lines (stderr)"),
     IDLE("audit.*", "no effect: the server cannot load Java classes"),
 

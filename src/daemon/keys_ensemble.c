@@ -368,8 +368,9 @@ void keys_ensemble_reload_secrets(const char *path, struct replica *node)
         replica_set_secrets(node, slice_str(m->secret),
                             m->other_secret != NULL ? slice_str(m->other_secret) : SLICE_NULL);
     } else {
-        log_warn("server", "cluster-secret-kept", "reason=\"%s\"",
-                 c.error != NULL ? c.error : conclave_strerror(rc));
+        log_warn_advice("server", "cluster-secret-kept",
+                        "correct the file of clusterSecretFile, then send SIGHUP", "reason=\"%s\"",
+                        c.error != NULL ? c.error : conclave_strerror(rc));
     }
     text_wipe(&m->secret);
     text_wipe(&m->other_secret);

@@ -53,6 +53,7 @@ struct server {
     int64_t started_ms;   /* monotonic */
     int open_parts;       /* handles, port and replication that are not closed yet */
     struct drain drain;
+    bool was_serving;
     bool failure_told;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -107,7 +108,10 @@ static void server_fail(void *ctx, int error, const char *text)
     }
     s->failure_told = true;
     s->service.metrics->unrecoverable_error_count++;
-    log_error("server", "failed", "error=%s text=\"%s\"", conclave_errname(error), text);
+    log_error_advice(
+        "server", "failed",
+        "read the text; when the disk or the data folder is at fault, mend it, then start the server again",
+        "error=%s text=\"%s\"", conclave_errname(error), text);
     if (s->stage == SERVER_STARTING || s->stage == SERVER_SERVING) {
         server_enter(s, SERVER_FAILED);
         client_port_stop(s->port);
@@ -135,6 +139,9 @@ static void server_on_serve(void *ctx)
         return;
     }
     server_enter(s, SERVER_SERVING);
+    s->was_serving = true;
+    log_always("server", "started", "id=%lld mode=%s data=\"%s\"",
+               (long long)member_number(server_id(s)), replica_mode(s->node), s->options.data_dir);
     if (s->audit != NULL) {
         audit_log_server(s->audit, "serverStart", "success");
     }
@@ -157,7 +164,10 @@ static void server_stop_on(struct server *s)
     if (s->stage == SERVER_DRAINING &&
         (late || s->service.pipeline.error != 0 || list_empty(&s->service.pipeline.flight))) {
         if (s->service.pipeline.outstanding > 0) {
-            log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
+            log_warn_advice(
+                "server", "stopped-early",
+                "check the disk and the other members: clients ask again for what was not answered",
+                "outstanding=%zu", s->service.pipeline.outstanding);
         }
         server_close_parts(s);
     } else if (s->stage == SERVER_CLOSING && late && s->port != NULL) {
@@ -525,6 +535,9 @@ static void server_part_closed(void *ctx)
         return;
     }
     assert(s->stage == SERVER_CLOSING && s->port == NULL && s->node == NULL && s->secure == NULL);
+    if (s->was_serving) {
+        log_always("server", "stopped", "id=%lld", (long long)member_number(server_id(s)));
+    }
     service_finish(&s->service);
     sasl_service_close(s->login);
     audit_log_close(s->audit);
@@ -597,6 +610,9 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     }
     /* Only a serving server has requests in progress to finish. */
     bool drain = s->stage == SERVER_SERVING;
+    if (drain) {
+        log_always("server", "stopping", "id=%lld", (long long)member_number(server_id(s)));
+    }
     if (drain && s->audit != NULL) {
         audit_log_server(s->audit, "serverStop", "invoked");
     }

@@ -22,6 +22,7 @@ void zoo_cfg_init(struct zoo_cfg *c)
                           .session_min_ms = -1,
                           .session_max_ms = -1,
                           .secure_port = -1,
+                          .log_level = LOG_INFO,
                           .warn_open = true};
     buf_init(&c->notices, 0);
     keys_admin_init(&c->admin);

@@ -9,6 +9,7 @@
 #define DAEMON_ZOO_CFG_H
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "cluster/server_options.h"
 #include "daemon/admin_options.h"
 #include "daemon/effective_config.h"
@@ -103,6 +104,8 @@ struct zoo_cfg {
     int32_t secure_port; /* -1: none */
     struct keys_tls tls;
     struct keys_admin admin;
+    enum log_level log_level;
+    enum log_format log_format;
     struct effective_config given; /* all keys with their values, for operators */
     int32_t session_min_ms;        /* -1: derived from tickTime */
     int32_t session_max_ms;

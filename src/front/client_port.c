@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 #include "base/rates.h"
-#include "base/refusals.h"
 #include "front/service.h"
 
 #include <assert.h>
@@ -18,7 +17,6 @@ enum {
     SECURING_NICE = 5, /* nice value of these threads: consensus goes first */
 };
 
-#define TLS_REFUSED "tls-refused-more"       /* the event of service_tell_refused */
 #define PROGRESS_NS (INT64_C(100) * 1000000) /* interval between two looks at which clients read */
 
 struct client {
@@ -49,12 +47,11 @@ struct client_port {
     bool unified;            /* the client door accepts both kinds */
     struct worker worker;    /* threads for handshakes, while `working` */
     bool working;
-    struct list securing;     /* clients in the handshake, oldest first */
-    size_t securing_count;    /* their number */
-    struct rates handshakes;  /* handshakes per address */
-    struct refusals refusals; /* of TLS, for the log */
-    struct list clients;      /* clients with an open connection */
-    size_t sockets;           /* open sockets, also without connection */
+    struct list securing;    /* clients in the handshake, oldest first */
+    size_t securing_count;   /* their number */
+    struct rates handshakes; /* handshakes per address */
+    struct list clients;     /* clients with an open connection */
+    size_t sockets;          /* open sockets, also without connection */
     size_t connections_max;
     struct client_port_stats stats;
     void (*closed)(void *ctx);
@@ -78,7 +75,6 @@ static void port_check_gone(struct client_port *p)
         worker_close(&p->worker, port_on_part_closed, p);
         return;
     }
-    refusals_finish(&p->refusals, service_tell_refused, TLS_REFUSED);
     rates_finish(&p->handshakes);
     assert(list_empty(&p->clients) && p->stats.connections == 0 && p->securing_count == 0);
     tls_context_release(p->tls);
@@ -174,15 +170,6 @@ static const char *port_begin_securing(struct client_port *p, struct client *cl)
     return NULL;
 }
 
-static bool client_refusal_is_told(struct client *cl, const char *problem)
-{
-    struct client_port *p = cl->port;
-    int64_t now_ms = clock_monotonic_ms(p->service->clock);
-    return refusals_add(&p->refusals, stream_peer(cl->stream)->host, problem, now_ms,
-                        service_tell_refused, TLS_REFUSED) &&
-           service_may_log(p->service);
-}
-
 /* Whether the client may begin a handshake. If not, logs the reason, once a minute. */
 static bool client_may_secure(struct client *cl)
 {
@@ -191,9 +178,9 @@ static bool client_may_secure(struct client *cl)
         return true;
     }
     cl->port->service->metrics->conclave_refused_tls_handshakes_total++;
-    if (client_refusal_is_told(cl, refusal)) {
-        log_warn("server", "tls-refused", "peer=%s reason=\"%s\"", cl->peer, refusal);
-    }
+    log_cause(LOG_WARN, "server", "tls-refused", stream_peer(cl->stream)->host, refusal,
+              "check the client's certificate, its CA and the TLS versions of both sides",
+              "peer=%s reason=\"%s\"", cl->peer, refusal);
     return false;
 }
 
@@ -244,10 +231,10 @@ static void client_on_ended(void *owner, int error)
     if (problem != NULL) {
         cl->tls_failed = true;
         cl->port->service->metrics->unsuccessful_handshake++;
-        if (client_refusal_is_told(cl, problem)) {
-            log_warn("server", "tls-refused", "peer=%s session=0x%llx reason=\"%s\"", cl->peer,
-                     (unsigned long long)cl->connection.session_id, problem);
-        }
+        log_cause(LOG_WARN, "server", "tls-refused", stream_peer(cl->stream)->host, problem,
+                  "check the client's certificate, its CA and the TLS versions of both sides",
+                  "peer=%s session=0x%llx reason=\"%s\"", cl->peer,
+                  (unsigned long long)cl->connection.session_id, problem);
     } else if (error != 0) {
         log_debug("server", "connection-broken", "peer=%s session=0x%llx error=%s", cl->peer,
                   (unsigned long long)cl->connection.session_id, uv_err_name(error));
@@ -364,13 +351,15 @@ static void client_update(struct client *cl)
 
 /* Accepting */
 
-static void port_refuse(struct client_port *p, const char *peer, const char *reason)
+static void port_refuse(struct client_port *p, const char *host, const char *peer,
+                        const char *reason)
 {
     p->stats.refused++;
     p->service->metrics->connection_rejected++;
-    if (service_may_log(p->service)) {
-        log_warn("server", "connection-refused", "peer=%s reason=\"%s\"", peer, reason);
-    }
+    log_cause(
+        LOG_WARN, "server", "connection-refused", host, reason,
+        "raise the limit that the reason names, or find out why that address connects so often",
+        "peer=%s reason=\"%s\"", peer, reason);
 }
 
 static const char *port_limit(struct client_port *p, struct client *cl)
@@ -409,7 +398,7 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     struct client_port *p = d->port;
     struct client *cl = calloc(1, sizeof *cl);
     if (cl == NULL || door_use_tls(d, stream) != 0) {
-        port_refuse(p, "?", "out of memory");
+        port_refuse(p, "?", "?", "out of memory");
         free(cl);
         stream_close(stream);
         return;
@@ -429,7 +418,7 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     const char *refusal = port_limit(p, cl);
     if (rc != 0 || refusal != NULL) {
         if (refusal != NULL) {
-            port_refuse(p, cl->peer, refusal);
+            port_refuse(p, stream_peer(stream)->host, cl->peer, refusal);
         }
         stream_close(stream);
         return;
@@ -451,7 +440,7 @@ static void port_on_accepted(void *ctx, struct stream *stream)
 static void port_on_refused(void *ctx, int error)
 {
     const struct door *d = ctx;
-    port_refuse(d->port, "?", uv_strerror(error));
+    port_refuse(d->port, "?", "?", uv_strerror(error));
 }
 
 static size_t port_connections_max(size_t configured)
@@ -475,7 +464,6 @@ struct client_port *client_port_create(uv_loop_t *loop, struct service *service)
     p->service = service;
     service->notes.tcp = client_tcp;
     p->connections_max = port_connections_max(service->limits.connections_max);
-    refusals_init(&p->refusals);
     list_init(&p->clients);
     list_init(&p->securing);
     rates_init(&p->handshakes, &service->key);
@@ -501,8 +489,10 @@ void client_port_set_tls(struct client_port *p, struct tls_context *context, boo
     if (!p->working && !p->closing) {
         p->working = worker_init(&p->worker, p->loop, &options) == 0;
         if (!p->working) {
-            log_error("server", "no-handshake-threads",
-                      "effect=\"TLS handshakes run on the loop thread and delay consensus\"");
+            log_error_advice(
+                "server", "no-handshake-threads",
+                "raise the limit of processes (ulimit -u) and start the server again",
+                "effect=\"TLS handshakes run on the loop thread and delay consensus\"");
         }
     }
     tls_context_release(p->tls);
@@ -549,15 +539,6 @@ static void port_note_progress(struct client_port *p)
             leadership_touch(p->service, &cl->connection);
         }
         cl->unsent = unsent;
-    }
-}
-
-/* Runs in every turn, but is rarely due. Each beat of the service causes a turn, so it is never late. */
-static void port_tick_refusals(struct client_port *p)
-{
-    int64_t now_ms = p->service->now_ns / 1000000;
-    if (refusals_deadline(&p->refusals) <= now_ms) {
-        refusals_tick(&p->refusals, now_ms, service_tell_refused, TLS_REFUSED);
     }
 }
 
@@ -611,7 +592,6 @@ void client_port_turn(struct client_port *p)
         port_release_held(p);
     }
     port_note_progress(p);
-    port_tick_refusals(p);
     port_relieve(p);
     do {
         while ((node = list_pop_front(&p->service->dirty)) != NULL) {

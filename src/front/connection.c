@@ -157,9 +157,12 @@ void connection_end(struct connection *c)
 
 void connection_drop(struct connection *c, const char *reason)
 {
-    if (c->stage != CONNECTION_CLOSED && service_may_log(c->service)) {
-        log_warn("server", "connection-closed", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
-                 (unsigned long long)c->session_id, reason);
+    if (c->stage != CONNECTION_CLOSED) {
+        log_cause(
+            LOG_WARN, "server", "connection-closed", c->host, reason,
+            "read the reason; when it is a limit of the server, raise that limit or slow the client down",
+            "peer=%s session=0x%llx reason=\"%s\"", c->peer, (unsigned long long)c->session_id,
+            reason);
     }
     if (c->link == SESSION_LINK_OPEN) {
         c->link = SESSION_LINK_DROPPED;

@@ -21,11 +21,10 @@ static void set_level(struct service *s, enum data_level level)
         return;
     }
     s->data_level = level;
-    if (service_may_log(s)) {
-        log_warn("server", levels[level].event, "bytes=%zu maxDataBytes=%zu refused=%s",
-                 state_memory(s->state), s->limits.data_max,
-                 level == DATA_REACHED ? "writes-that-add-data" : "none");
-    }
+    log_cause(level == DATA_NORMAL ? LOG_NOTICE : LOG_WARN, "server", levels[level].event, "data",
+              NULL, level == DATA_NORMAL ? NULL : "delete nodes, or raise maxDataBytes",
+              "bytes=%zu maxDataBytes=%zu refused=%s", state_memory(s->state), s->limits.data_max,
+              level == DATA_REACHED ? "writes-that-add-data" : "none");
 }
 
 void data_limit_follow(struct service *s)

@@ -49,10 +49,8 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
 /* As in Apache ZooKeeper, the reply is the same for an expired session, an unknown one and a wrong password. */
 static void handshake_refuse(struct connection *c, int64_t id, const char *reason)
 {
-    if (service_may_log(c->service)) {
-        log_info("server", "session-refused", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
-                 (unsigned long long)id, reason);
-    }
+    log_cause(LOG_INFO, "server", "session-refused", c->host, reason, NULL,
+              "peer=%s session=0x%llx reason=\"%s\"", c->peer, (unsigned long long)id, reason);
     service_detach(c->service, c);
     handshake_reply(c, 0, 0, no_passwd);
     connection_close_after_output(c);

@@ -137,8 +137,9 @@ static void look_at_read_only(struct service *s, bool lost)
         end_read_only(s);
     } else if (wanted && !st->read_only) {
         st->read_only = true;
-        log_warn("server", "read-only",
-                 "text=\"there is no quorum: clients that accept a read-only server may read\"");
+        log_warn_advice(
+            "server", "read-only", "start the missing members, or check the network between them",
+            "text=\"there is no quorum: clients that accept a read-only server may read\"");
     }
 }
 

@@ -43,10 +43,9 @@ static void answer_close_session(struct connection *c, const struct request *r)
 
 static void answer_unknown(struct connection *c, const struct request *r)
 {
-    if (service_may_log(c->service)) {
-        log_warn("server", "unknown-operation", "peer=%s session=0x%llx type=%d", c->peer,
-                 (unsigned long long)c->session_id, (int)r->type);
-    }
+    log_cause(LOG_WARN, "server", "unknown-operation", c->host, NULL,
+              "see whether the client needs a newer server", "peer=%s session=0x%llx type=%d",
+              c->peer, (unsigned long long)c->session_id, (int)r->type);
     connection_reply(c, r->xid, -1, CONCLAVE_UNIMPLEMENTED); /* -1, as in ZooKeeper */
     connection_close_after_output(c);
 }
@@ -197,14 +196,12 @@ bool request_may_reconfig(const struct connection *c, struct slice body)
           names_other_machine(request.new_members))) {
         return true;
     }
-    if (service_may_log(c->service)) {
-        log_warn(
-            "server", "reconfig-refused",
-            "peer=%s session=0x%llx reason=\"a server on another machine would join, but these "
-            "servers do not authenticate each other: start all of them with clusterSecretFile or "
-            "sslQuorum\"",
-            c->peer, (unsigned long long)c->session_id);
-    }
+    log_cause(LOG_WARN, "server", "reconfig-refused", c->host, NULL,
+              "start all servers with clusterSecretFile or sslQuorum",
+              "peer=%s session=0x%llx reason=\"a server on another machine would join, but these "
+              "servers do not authenticate each other: start all of them with clusterSecretFile or "
+              "sslQuorum\"",
+              c->peer, (unsigned long long)c->session_id);
     return false;
 }
 
@@ -222,13 +219,11 @@ static void request_tell_failure(struct connection *c, const char *scheme, int e
 {
     struct service *s = c->service;
     s->stats.auth_failed++;
-    if (refusals_add(&s->auth_refused, c->host, reason, s->now_ns / 1000000, service_tell_refused,
-                     AUTH_FAILED_MORE) &&
-        service_may_log(s)) {
-        log_warn("server", "auth-failed", "peer=%s session=0x%llx scheme=%s error=%s reason=\"%s\"",
-                 c->peer, (unsigned long long)c->session_id, scheme, conclave_errname(error),
-                 reason);
-    }
+    log_cause(
+        LOG_WARN, "server", "auth-failed", c->host, reason,
+        "correct the user or password of that client; when it is unknown, keep it away by a firewall",
+        "peer=%s session=0x%llx scheme=%s error=%s reason=\"%s\"", c->peer,
+        (unsigned long long)c->session_id, scheme, conclave_errname(error), reason);
 }
 
 /* Whether the address may fail once more; `count`: it did. */

@@ -31,12 +31,11 @@ static int32_t request_login_failed(struct connection *c, int error)
     struct service *s = c->service;
     bool required = s->auth_schemes != NULL && auth_schemes_have(s->auth_schemes, "sasl");
     s->stats.auth_failed++;
-    if (service_may_log(s)) {
-        log_warn("server", "auth-failed",
-                 "peer=%s session=0x%llx scheme=sasl error=%s reason=\"%s\"", c->peer,
-                 (unsigned long long)c->session_id, conclave_errname(error),
-                 sasl_service_reason(s->login));
-    }
+    log_cause(
+        LOG_WARN, "server", "auth-failed", c->host, sasl_service_reason(s->login),
+        "correct the user or password of that client; when it is unknown, keep it away by a firewall",
+        "peer=%s session=0x%llx scheme=sasl error=%s reason=\"%s\"", c->peer,
+        (unsigned long long)c->session_id, conclave_errname(error), sasl_service_reason(s->login));
     request_audit_login(c, false);
     if (required) {
         return CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;

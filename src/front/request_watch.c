@@ -20,13 +20,12 @@ int request_watch(struct connection *c, enum watch_kind kind, struct slice path)
     struct service *s = c->service;
     if (watches_are_full(c, path) && !watch_has(s->watches, &c->watcher, kind, path)) {
         s->metrics->conclave_watches_refused_total++;
-        if (service_may_log(s)) {
-            log_warn("server", "watch-refused",
-                     "peer=%s session=0x%llx watches=%zu bytes=%zu all=%zu all_bytes=%zu", c->peer,
-                     (unsigned long long)c->session_id, c->watcher.count,
-                     c->account.bytes[ACCOUNT_WATCHES], s->account.charges[ACCOUNT_WATCHES],
-                     s->account.bytes[ACCOUNT_WATCHES]);
-        }
+        log_cause(
+            LOG_WARN, "server", "watch-refused", c->host, NULL,
+            "raise maxWatchesPerConnection, maxWatches or their byte limits, or let the client watch less",
+            "peer=%s session=0x%llx watches=%zu bytes=%zu all=%zu all_bytes=%zu", c->peer,
+            (unsigned long long)c->session_id, c->watcher.count, c->account.bytes[ACCOUNT_WATCHES],
+            s->account.charges[ACCOUNT_WATCHES], s->account.bytes[ACCOUNT_WATCHES]);
         return CONCLAVE_QUOTA_EXCEEDED;
     }
     return watch_add(s->watches, &c->watcher, kind, path) == 0 ? 0 : CONCLAVE_SYSTEM_ERROR;

@@ -8,10 +8,10 @@
 #include "state/memory_estimate.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    LOG_LINES_PER_SECOND = 100, /* lines that clients cause */
     BEATS_PER_TICK = 4,
     GIVE_BACK_BYTES = 16 << 20, /* below this, returning memory is not worth its time */
     GRANULES_PER_TICK = 40,     /* precision of session expiry: this part of a tick,*/
@@ -76,7 +76,6 @@ int service_init(struct service *s, const struct service_options *options)
     account_init(&s->account, NULL);
     client_addresses_init(&s->addresses, &s->key, &s->account);
     rates_init(&s->auth_failures, &s->key);
-    refusals_init(&s->auth_refused);
     list_init(&s->handshaking);
     list_init(&s->throttled);
     list_init(&s->dirty);
@@ -96,12 +95,6 @@ int service_init(struct service *s, const struct service_options *options)
     return 0;
 }
 
-void service_tell_refused(void *ctx, const char *host, unsigned long long untold)
-{
-    log_warn("server", ctx, "address=%s count=%llu in_s=%d", host, untold,
-             REFUSALS_MINUTE_MS / 1000);
-}
-
 void service_finish(struct service *s)
 {
     assert(map_count(&s->by_session) == 0 && list_empty(&s->dirty) && list_empty(&s->throttled));
@@ -113,7 +106,6 @@ void service_finish(struct service *s)
     map_finish(&s->by_session);
     client_addresses_finish(&s->addresses);
     rates_finish(&s->auth_failures);
-    refusals_finish(&s->auth_refused, service_tell_refused, AUTH_FAILED_MORE);
     session_tracker_destroy(s->sessions);
     session_notes_finish(&s->notes);
     local_sessions_finish(&s->locals);
@@ -144,7 +136,9 @@ int64_t service_time_ms(struct service *s)
     if (!s->serving || late_ms <= service_beat_ms(s)) {
         return now_ms;
     }
-    log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
+    log_warn_advice("server", "stalled",
+                    "look for a full CPU, swapping, a slow disk or a paused machine",
+                    "lost_ms=%lld", (long long)late_ms);
     s->beat_at = now_ms;
     session_notes_stall(&s->notes, now_ms, late_ms);
     session_tracker_pause(s->sessions, late_ms);
@@ -238,11 +232,13 @@ static void service_tell(void *ctx, struct watcher *w, enum watch_event event, s
 static void service_note_quota(struct service *s, const struct state_quota *q)
 {
     s->metrics->conclave_quota_exceeded_total++;
-    if (service_may_log(s)) {
-        log_warn("server", "quota-exceeded", "path=%.*s kind=%s limit=%s amount=%lld max=%lld",
-                 SLICE_FMT(q->path), q->bytes ? "bytes" : "count", q->hard ? "hard" : "soft",
-                 (long long)q->amount, (long long)q->limit);
-    }
+    char who[LOG_WHO_MAX];
+    snprintf(who, sizeof who, "%.*s", SLICE_FMT(q->path));
+    log_cause(LOG_WARN, "server", "quota-exceeded", who, q->bytes ? "bytes" : "count",
+              "raise the quota of this path by conclave quota, or delete nodes",
+              "path=%.*s kind=%s limit=%s amount=%lld max=%lld", SLICE_FMT(q->path),
+              q->bytes ? "bytes" : "count", q->hard ? "hard" : "soft", (long long)q->amount,
+              (long long)q->limit);
 }
 
 static bool connection_has_id(const struct map_node *node, const void *key)
@@ -557,8 +553,11 @@ static bool service_collect(void *ctx, struct slice body)
 {
     struct service *s = ctx;
     int rc = leadership_propose(s, 0, WIRE_DELETE_CONTAINER, body);
-    if (rc != 0 && service_may_log(s)) {
-        log_warn("server", "collection-delayed", "error=%s", conclave_errname(rc));
+    if (rc != 0) {
+        log_cause(
+            LOG_WARN, "server", "collection-delayed", "collection", NULL,
+            "nothing to do: the server tries again; when it repeats, check the leader and the disk",
+            "error=%s", conclave_errname(rc));
     }
     return rc == 0;
 }
@@ -566,10 +565,10 @@ static bool service_collect(void *ctx, struct slice body)
 static void service_note_expiry(struct service *s, int64_t id, const struct connection *c)
 {
     s->metrics->stale_sessions_expired++;
-    if (service_may_log(s)) {
-        log_info("server", "session-expired", "session=0x%llx connected=%s", (unsigned long long)id,
-                 c != NULL ? "yes" : "no");
-    }
+    char who[32];
+    snprintf(who, sizeof who, "0x%llx", (unsigned long long)id);
+    log_cause(LOG_INFO, "server", "session-expired", who, NULL, NULL, "session=%s connected=%s",
+              who, c != NULL ? "yes" : "no");
 }
 
 /* Whether the server owes it replies or has unread input: then the server causes the silence. */
@@ -631,8 +630,10 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     }
     int rc = leadership_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
     if (rc != 0) {
-        log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
-                 conclave_errname(rc));
+        log_warn_advice(
+            "server", "expiry-delayed",
+            "nothing to do: the server tries again; when it repeats, check the leader and the disk",
+            "session=0x%llx error=%s", (unsigned long long)id, conclave_errname(rc));
         return SESSION_LIVES;
     }
     service_note_decision(s, id, heard_ms, timeout_ms);
@@ -706,9 +707,7 @@ void service_tick(struct service *s)
         fence_requests_tick(s, now_ms);
         service_close_acls(s, now_ms);
     }
-    if (refusals_deadline(&s->auth_refused) <= now_ms) {
-        refusals_tick(&s->auth_refused, now_ms, service_tell_refused, AUTH_FAILED_MORE);
-    }
+    log_tick();
     while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
         if (c->handshake_at > now_ms) {
@@ -863,23 +862,4 @@ void service_detach(struct service *s, struct connection *c)
 bool service_authenticated(const struct service *s, const struct client_ids *identity)
 {
     return s->auth_schemes == NULL || client_ids_has_any(identity, s->auth_schemes);
-}
-
-bool service_may_log(struct service *s)
-{
-    int64_t second = clock_monotonic_ms(s->clock) / 1000;
-    if (second != s->log_second) {
-        if (s->log_dropped > 0) {
-            log_warn("server", "lines-dropped", "count=%llu", (unsigned long long)s->log_dropped);
-        }
-        s->log_second = second;
-        s->log_lines = 0;
-        s->log_dropped = 0;
-    }
-    if (s->log_lines >= LOG_LINES_PER_SECOND) {
-        s->log_dropped++;
-        return false;
-    }
-    s->log_lines++;
-    return true;
 }

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/rates.h"
-#include "base/refusals.h"
 #include "front/connection.h"
 #include "front/data_limit.h"
 #include "front/fence_requests.h"
@@ -73,8 +72,7 @@ struct service {
     bool skip_acl;
     struct digest_rules digest;
     struct password_checker *verifier;
-    struct rates auth_failures;   /* per address */
-    struct refusals auth_refused; /* limits the log lines about refusals */
+    struct rates auth_failures; /* per address */
     const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
@@ -122,9 +120,6 @@ struct service {
     bool throttling;            /* too many requests in progress */
     size_t kept_peak;           /* most accounted bytes since memory was given back */
     enum data_level data_level; /* how near the data are to their limit */
-    int64_t log_second;         /* the second that log_lines counts */
-    unsigned log_lines;
-    uint64_t log_dropped;
 };
 
 /* 0 or CONCLAVE_ENOMEM; call service_finish in either case. */
@@ -199,10 +194,6 @@ int64_t service_oldest_write_ms(const struct service *s);
 /* Resets the statistics, except those of connections. */
 void service_reset_stats(struct service *s);
 
-/* Logs the count after a minute of refusals: a refusals_fn. ctx is the event of the line. */
-#define AUTH_FAILED_MORE "auth-failed-more"
-void service_tell_refused(void *ctx, const char *host, unsigned long long untold);
-
 /* The connection of a session's client to this server, or NULL. */
 struct connection *service_connection(struct service *s, int64_t session_id);
 
@@ -218,6 +209,5 @@ int service_attach(struct service *s, struct connection *c, int64_t session_id) 
 /* Ends a local session. by: as for session_notes_ended. Closes its connection if it still serves. */
 void service_end_local(struct service *s, int64_t id, enum session_end end, struct slice by);
 void service_detach(struct service *s, struct connection *c); /* undoes service_claim */
-bool service_may_log(struct service *s); /* false: clients caused too many lines in this second */
 
 #endif

@@ -88,8 +88,11 @@ int state_replacement_begin(struct service *s, struct slice entry)
         if (r.origin == s->server_id) {
             s->replaced_by = r.id;
         }
-        log_warn("server", "state-replaced", "zxid=0x%llx cut=%zu",
-                 (unsigned long long)state_zxid(state), map_count(&s->by_session));
+        log_warn_advice(
+            "server", "state-replaced",
+            "nothing to do: the clients connect again; when it repeats, check the disk and the network of this server",
+            "zxid=0x%llx cut=%zu", (unsigned long long)state_zxid(state),
+            map_count(&s->by_session));
     }
     return state_replacement_adopt(s, state);
 }

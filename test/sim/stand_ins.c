@@ -35,16 +35,51 @@ void log_set_level(enum log_level level)
 {
 }
 
-void log_line(enum log_level level, const char *room, const char *event, const char *fmt, ...)
+void log_set_format(enum log_format format)
+{
+}
+
+static void trace_line(const char *event, const char *fmt, va_list ap)
 {
     struct sim *s = sim_now();
     char text[700];
-    va_list ap;
-    va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     world_trace(&s->world, "server %u: %s %s", s->current != NULL ? s->current->id : 0, event,
                 text);
+}
+
+void log_advise(enum log_level level, const char *area, const char *event, const char *advice,
+                const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    trace_line(event, fmt, ap);
+    va_end(ap);
+}
+
+void log_always(const char *area, const char *event, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    trace_line(event, fmt, ap);
+    va_end(ap);
+}
+
+void log_cause(enum log_level level, const char *area, const char *event, const char *who,
+               const char *why, const char *advice, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    trace_line(event, fmt, ap);
+    va_end(ap);
+}
+
+void log_tick(void)
+{
+}
+
+void log_finish(void)
+{
 }
 
 /* By --wrap: those of the machine whose code runs. */

@@ -219,7 +219,7 @@ def refusals_are_counted_and_not_all_told():
                 time.sleep(0.01)
             expect(metric("outstanding_tls_handshake") == 0, "nobody is left in one")
         expect(server.stop() == 0, "exit code")
-        expect("tls-refused-more address=127.0.0.1 count=28 " in server.log_tail(1 << 20), "the others are counted")
+        expect("tls-refused who=\"127.0.0.1\" count=28 " in server.log_tail(1 << 20), "the others are counted")
 
 
 @case

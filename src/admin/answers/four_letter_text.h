@@ -8,6 +8,7 @@
 #include "admin/answers/server_view.h"
 
 #define TEXT_NOT_SERVING "This ZooKeeper instance is not currently serving requests"
+#define TEXT_REFUSED_ADVICE "sign in as the reason says: docs/security.md"
 
 void four_letter_ruok(const struct view *v, struct buf *out);
 void four_letter_srvr(const struct view *v, struct buf *out);

@@ -175,9 +175,9 @@ static void run_log(struct backup_run *n, const char *result, const char *why)
         return;
     }
     n->told = true;
-    log_warn("admin", BACKUP_NAME, "result=%s peer=%s bytes=%llu ms=%lld reason=\"%s\"", result,
-             n->peer, (unsigned long long)n->sent,
-             (long long)(route_now_ms(n->route) - n->began_ms), why);
+    log_always("admin", BACKUP_NAME, "result=%s peer=%s bytes=%llu ms=%lld reason=\"%s\"", result,
+               n->peer, (unsigned long long)n->sent,
+               (long long)(route_now_ms(n->route) - n->began_ms), why);
 }
 
 static void route_maybe_closed(struct backup_route *b)
@@ -456,7 +456,8 @@ bool backup_route_answer(struct backup_route *b, const struct http_request *requ
         response->later = true;
         return true;
     }
-    log_warn("admin", BACKUP_NAME, "result=refused peer=%s reason=\"%s\"", request->peer, why);
+    log_cause(LOG_WARN, "admin", BACKUP_NAME, request->peer, why, TEXT_REFUSED_ADVICE,
+              "result=refused peer=%s reason=\"%s\"", request->peer, why);
     response->allow = status == 405 ? "GET" : NULL;
     route_refuse(response, status, status == 405 ? "use GET" : why);
     return true;

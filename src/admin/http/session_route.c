@@ -98,16 +98,16 @@ static unsigned kill_session(struct session_route *t, const struct http_request 
     unsigned status =
         admission_identify(t->admission, s, request, clock_monotonic_ms(s->clock), &who, ret_why);
     if (status != 0) {
-        log_warn("admin", "kill-session", "result=refused peer=%s reason=\"%s\"", request->peer,
-                 *ret_why);
+        log_cause(LOG_WARN, "admin", "kill-session", request->peer, *ret_why, TEXT_REFUSED_ADVICE,
+                  "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
         return status;
     }
     name_operator(&who, request->peer, by);
     int rc = read_id(request, &id) ? service_kill_session(s, id, client_ids_list(&who), by)
                                    : CONCLAVE_EINVAL;
     client_ids_finish(&who);
-    log_warn("admin", "kill-session", "session=0x%llx result=%s by=\"%s\"", (unsigned long long)id,
-             rc == 0 ? "begun" : conclave_errname(rc), by);
+    log_always("admin", "kill-session", "session=0x%llx result=%s by=\"%s\"",
+               (unsigned long long)id, rc == 0 ? "begun" : conclave_errname(rc), by);
     if (rc == CONCLAVE_EINVAL) {
         *ret_why = "The argument id is the id of a session: 0xID";
         return 400;

@@ -80,7 +80,8 @@ static void backup_fail(struct backup *b, unsigned status, const char *why)
     http_answer(b->waiting, &response);
     b->waiting = NULL;
     (void)uv_timer_stop(&b->timer);
-    log_warn("admin", COMMANDS[b->kind].names[0], "result=failed reason=\"%s\"", why);
+    log_warn_advice("admin", COMMANDS[b->kind].names[0], "read the reason, then ask again",
+                    "result=failed reason=\"%s\"", why);
 }
 
 static void backup_count_error(struct backup *b)
@@ -192,8 +193,8 @@ static void snapshot_give(struct backup *b, uint64_t index)
         commands_fail(COMMANDS[BACKUP_SNAPSHOT].names[0], NULL, &response.body);
         close(fd);
     }
-    log_warn("admin", "snapshot", "result=given zxid=0x%llx bytes=%llu",
-             (unsigned long long)snapshot.zxid, (unsigned long long)len);
+    log_always("admin", "snapshot", "result=given zxid=0x%llx bytes=%llu",
+               (unsigned long long)snapshot.zxid, (unsigned long long)len);
     backup_done(b, &response);
 }
 
@@ -228,7 +229,7 @@ static void restore_look(struct backup *b)
     commands_begin(&json);
     json_member_int(&json, "last_zxid", state_zxid(server_service(s)->state));
     commands_end(&json, COMMANDS[BACKUP_RESTORE].names[0], SLICE_NULL, &response.body);
-    log_warn("admin", "restore", "result=done ms=%lld", (long long)took_ms);
+    log_always("admin", "restore", "result=done ms=%lld", (long long)took_ms);
     backup_done(b, &response);
 }
 
@@ -298,8 +299,9 @@ static unsigned backup_refuse(struct backup *b, enum backup_kind kind,
     unsigned status = admission_check(b->admission, server_service(b->view->server), request,
                                       backup_now_ms(b), ret_why);
     if (status != 0) {
-        log_warn("admin", COMMANDS[kind].names[0], "result=refused peer=%s reason=\"%s\"",
-                 request->peer, *ret_why);
+        log_cause(LOG_WARN, "admin", COMMANDS[kind].names[0], request->peer, *ret_why,
+                  TEXT_REFUSED_ADVICE, "result=refused peer=%s reason=\"%s\"", request->peer,
+                  *ret_why);
         return status;
     }
     if (b->waiting != NULL || backup_now_ms(b) < b->next_ms[kind]) {
@@ -337,7 +339,8 @@ static void restore_begin(struct backup *b, const struct http_request *request,
         return;
     }
     server_service(b->view->server)->metrics->restore_error_count++;
-    log_warn("admin", "restore", "result=refused peer=%s reason=\"%s\"", request->peer, why);
+    log_cause(LOG_WARN, "admin", "restore", request->peer, why, TEXT_REFUSED_ADVICE,
+              "result=refused peer=%s reason=\"%s\"", request->peer, why);
     backup_tell_failure(BACKUP_RESTORE, status, why, response);
 }
 

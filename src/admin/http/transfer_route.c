@@ -49,12 +49,13 @@ static unsigned transfer_begin(struct transfer *t, const struct http_request *re
         status = read_target(t->view, http_argument(request, "to"), &to, ret_why);
     }
     if (status != 0) {
-        log_warn("admin", NAME, "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
+        log_cause(LOG_WARN, "admin", NAME, request->peer, *ret_why, TEXT_REFUSED_ADVICE,
+                  "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
         return status;
     }
     int rc = ensemble_transfer(replica_ensemble(server_node(t->view->server)), to);
-    log_warn("admin", NAME, "result=%s peer=%s to=%llu", rc == 0 ? "begun" : conclave_errname(rc),
-             request->peer, (unsigned long long)to);
+    log_always("admin", NAME, "result=%s peer=%s to=%llu", rc == 0 ? "begun" : conclave_errname(rc),
+               request->peer, (unsigned long long)to);
     if (rc != 0) {
         *ret_why = rc == CONCLAVE_EINVAL ? "This member already leads, or is not a voter"
                                          : "No voter can take over now, or there is no leader";

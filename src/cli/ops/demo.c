@@ -206,7 +206,7 @@ int command_demo(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    log_set_level(LOG_ERROR);
+    log_set_level(LOG_SILENT);
     stage_init(&d.stage);
     if (d.stage.code != 0) {
         return d.stage.code;

@@ -200,7 +200,8 @@ static int open_both(struct server_run *run, const struct zoo_cfg *config, char 
         admin_attach(run->admin, run->server);
     }
     if (rc == 0 && geteuid() == 0) {
-        log_warn("server", "runs-as-root", "text=\"a user of its own is enough for a server\"");
+        log_warn_advice("server", "runs-as-root", "start the server as a user of its own",
+                        "text=\"a user of its own is enough for a server\"");
     }
     return rc;
 }
@@ -286,7 +287,10 @@ int command_server(int argc, char **argv)
     } else {
         raise_descriptor_limit();
         code = confine(&config.options);
+        log_set_level(config.log_level);
+        log_set_format(config.log_format);
         code = code == 0 ? run_server(&config) : code;
+        log_finish();
     }
     zoo_cfg_finish(&config);
     return code;

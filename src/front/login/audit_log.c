@@ -94,7 +94,9 @@ void audit_log_close(struct audit_log *a)
     }
     audit_log_flush(a);
     if (a->own_fd && close(a->fd) != 0) {
-        log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
+        log_error_advice("server", "audit-lost",
+                         "make room on the disk of the audit file, or check its permissions",
+                         "error=\"%s\"", strerror(errno));
     }
     buf_finish(&a->lines);
     free(a->user);
@@ -109,9 +111,13 @@ void audit_log_flush(struct audit_log *a)
     assert(a->losing == (a->lost > 0) && a->lines.data[a->lines.len - 1] == '\n');
     bool written = fd_write_all(a->fd, buf_slice(&a->lines));
     if (!written && !a->losing) {
-        log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
+        log_error_advice("server", "audit-lost",
+                         "make room on the disk of the audit file, or check its permissions",
+                         "error=\"%s\"", strerror(errno));
     } else if (written && a->losing) {
-        log_warn("server", "audit-resumed", "lost_bytes=%llu", (unsigned long long)a->lost);
+        log_warn_advice("server", "audit-resumed",
+                        "nothing to do: note that audit lines are missing", "lost_bytes=%llu",
+                        (unsigned long long)a->lost);
         a->lost = 0;
     }
     a->lost += written ? 0 : a->lines.len;
@@ -234,7 +240,9 @@ static void audit_line(struct audit_log *a, const struct entry *e)
     append_field(out, start, "result", slice_str(e->result));
     buf_append_u8(out, '\n');
     if (!buf_ok(out)) {
-        log_error("server", "audit-lost", "error=\"out of memory\"");
+        log_error_advice("server", "audit-lost",
+                         "make room on the disk of the audit file, or check its permissions",
+                         "error=\"out of memory\"");
         out->len = before;
         out->failed = false;
     }

@@ -119,8 +119,10 @@ void password_checker_reload(struct password_checker *v)
     char *text = NULL;
     int rc = verifier_read(v->path, &users, &text);
     if (rc != 0) {
-        log_error("server", "users-not-loaded", "reason=\"%s\" effect=\"the old users stay valid\"",
-                  text != NULL ? text : conclave_strerror(rc));
+        log_error_advice("server", "users-not-loaded",
+                         "correct the file of users, then send SIGHUP",
+                         "reason=\"%s\" effect=\"the old users stay valid\"",
+                         text != NULL ? text : conclave_strerror(rc));
         free(text);
         return;
     }

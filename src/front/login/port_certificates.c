@@ -79,8 +79,9 @@ void port_certificates_reload(struct port_certificates *s)
 {
     char why[TLS_TEXT_MAX];
     if (secure_load(s, why) != 0) {
-        log_error("server", "certificates-not-loaded",
-                  "reason=\"%s\" effect=\"the old certificates stay in use\"", why);
+        log_error_advice("server", "certificates-not-loaded",
+                         "correct the certificate files, then send SIGHUP",
+                         "reason=\"%s\" effect=\"the old certificates stay in use\"", why);
     }
 }
 
