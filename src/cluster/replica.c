@@ -14,7 +14,6 @@
 #include "replication/replication_uv.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,11 +273,7 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
         return;
     }
     if (!n->ensemble.sole) {
-        log_always("server", "role", "role=%s leader=%llu term=%llu",
-                   role == REPLICATION_LEADER      ? "leader"
-                   : role == REPLICATION_CANDIDATE ? "candidate"
-                                                   : "follower",
-                   (unsigned long long)member_number((int64_t)leader), (unsigned long long)term);
+        replication_notes_role(role, (unsigned long long)member_number((int64_t)leader), term);
     }
     if (n->serve_told) {
         must_apply(ensemble_role(&n->ensemble, role, leader), "role", 0);
@@ -374,11 +369,7 @@ static void send_ensemble(void *ctx, uint64_t to, struct buf *message_take)
 static void on_link(void *ctx, uint64_t id, bool up)
 {
     struct replica *n = ctx;
-    unsigned long long number = (unsigned long long)member_number((int64_t)id);
-    char who[32];
-    snprintf(who, sizeof who, "member %llu", number);
-    log_cause(LOG_INFO, "server", up ? "link-up" : "link-down", who, NULL, NULL, "member=%llu",
-              number);
+    replication_notes_link((unsigned long long)member_number((int64_t)id), up);
     if (n->log == NULL) {
         return;
     }

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -41,4 +42,21 @@ void replication_notes_log(void *ctx, bool warning, const char *event, const cha
 {
     log_advise(warning ? LOG_WARN : LOG_INFO, "replication", event,
                warning ? advice_of(event) : NULL, "%s", text);
+}
+
+void replication_notes_role(enum replication_role role, unsigned long long leader, uint64_t term)
+{
+    log_always("server", "role", "role=%s leader=%llu term=%llu",
+               role == REPLICATION_LEADER      ? "leader"
+               : role == REPLICATION_CANDIDATE ? "candidate"
+                                               : "follower",
+               leader, (unsigned long long)term);
+}
+
+void replication_notes_link(unsigned long long member, bool up)
+{
+    char who[32];
+    snprintf(who, sizeof who, "member %llu", member);
+    log_cause(LOG_INFO, "server", up ? "link-up" : "link-down", who, NULL, NULL, "member=%llu",
+              member);
 }

@@ -175,9 +175,11 @@ static void run_log(struct backup_run *n, const char *result, const char *why)
         return;
     }
     n->told = true;
-    log_always("admin", BACKUP_NAME, "result=%s peer=%s bytes=%llu ms=%lld reason=\"%s\"", result,
-               n->peer, (unsigned long long)n->sent,
-               (long long)(route_now_ms(n->route) - n->began_ms), why);
+    bool given = why[0] == '\0';
+    log_advise(given ? LOG_NOTICE : LOG_WARN, "admin", BACKUP_NAME,
+               given ? NULL : "read the reason, then ask again",
+               "result=%s peer=%s bytes=%llu ms=%lld reason=\"%s\"", result, n->peer,
+               (unsigned long long)n->sent, (long long)(route_now_ms(n->route) - n->began_ms), why);
 }
 
 static void route_maybe_closed(struct backup_route *b)
