@@ -673,11 +673,11 @@ static void service_watch_clock(struct service *s)
     int64_t step_ms = clock_watch_step(&s->clock_watch, s->clock);
     if (step_ms != 0) {
         s->metrics->conclave_clock_steps_total++;
-        log_warn(
+        log_warn_advice(
             "server", "clock-stepped",
-            "by_ms=%lld advice=\"let chrony or ntpd slew the clock; times in logs and of nodes "
-            "jump, sessions and leases do not\"",
-            (long long)step_ms);
+            "let chrony or ntpd slew the clock; times in logs and of nodes jump, sessions "
+            "and leases do not",
+            "by_ms=%lld", (long long)step_ms);
     }
 }
 
