@@ -14,9 +14,9 @@ void drain_begin(struct drain *d, struct service *s, int64_t now_ms, int64_t wit
 {
     assert(within_ms >= 0 && within_ms <= DRAIN_WITHIN_MAX_MS);
     if (!d->on) {
-        log_warn("server", "drain",
-                 "clients=%zu text=\"an operator empties this server before a restart\"",
-                 map_count(&s->by_session));
+        log_always("server", "drain",
+                   "clients=%zu text=\"an operator empties this server before a restart\"",
+                   map_count(&s->by_session));
     }
     *d = (struct drain){
         .on = true, .until_ms = now_ms + within_ms, .next_ms = now_ms, .resign_ms = now_ms};
@@ -26,7 +26,7 @@ void drain_begin(struct drain *d, struct service *s, int64_t now_ms, int64_t wit
 void drain_end(struct drain *d, struct service *s)
 {
     if (d->on) {
-        log_warn("server", "drain-undone", "clients=%zu", map_count(&s->by_session));
+        log_always("server", "drain-undone", "clients=%zu", map_count(&s->by_session));
     }
     *d = (struct drain){.on = false};
     s->standing.drained = false;

@@ -58,8 +58,10 @@ static unsigned drain_change(struct drain_route *t, const struct http_request *r
         *ret_why = "The other servers have no quorum without this one: start them first";
         status = 409;
     }
-    log_warn("admin", NAME, "result=%s peer=%s undo=%d reason=\"%s\"",
-             status == 0 ? "done" : "refused", request->peer, undo, status == 0 ? "" : *ret_why);
+    log_advise(status == 0 ? LOG_NOTICE : LOG_WARN, "admin", NAME,
+               status == 0 ? NULL : "correct what the reason names, then ask again",
+               "result=%s peer=%s undo=%d reason=\"%s\"", status == 0 ? "done" : "refused",
+               request->peer, undo, status == 0 ? "" : *ret_why);
     if (status == 0 && undo) {
         server_undrain(server);
     } else if (status == 0) {
