@@ -119,6 +119,25 @@ const char *quorum_member_problem(struct replica *n, uint64_t id)
     return self || peers == NULL ? NULL : peers_problem(peers, id);
 }
 
+bool quorum_digest(struct replica *n, size_t i, struct digest_check_digest *ret)
+{
+    const struct digest_check *a = &replica_ensemble(n)->agreement;
+    uint64_t index = a->last;
+    if (i >= QUORUM_DIGESTS_MAX || a->last == 0) {
+        return false;
+    }
+    if (i > 0) {
+        uint64_t back = (uint64_t)i * QUORUM_DIGEST_STEP;
+        index -= index % QUORUM_DIGEST_STEP;
+        if (index < back) {
+            return false;
+        }
+        index -= back - QUORUM_DIGEST_STEP;
+    }
+    *ret = a->kept[index % AGREEMENT_KEPT];
+    return ret->index == index && (i == 0 || index != a->last);
+}
+
 bool ensemble_status_address(const struct server_line *line, struct net_address *ret)
 {
     if (!line->has_client) {

@@ -8,6 +8,7 @@
 #include "front/server_line.h"
 
 struct clock_source;
+struct digest_check_digest;
 struct net_address;
 struct replica;
 struct replication_member_stats;
@@ -43,6 +44,12 @@ bool quorum_member(struct replica *n, size_t i, struct replication_member_stats 
 
 /* Why this server has no link to a member, one line; NULL: it has one. Valid until the loop runs. */
 const char *quorum_member_problem(struct replica *n, uint64_t id);
+
+/* The digests of the state after some of the newest entries, the newest first: that of the newest entry, then those of
+ * entries whose index is a multiple of QUORUM_DIGEST_STEP, so that members that are not equally far name the same ones.
+ * False: there is none with this number. */
+enum { QUORUM_DIGEST_STEP = 16, QUORUM_DIGESTS_MAX = 17 };
+bool quorum_digest(struct replica *n, size_t i, struct digest_check_digest *ret);
 
 /* The client address of a member, from its line. If the line names every interface, the host is that of its first peer
  * address. False: the line has no client address. */

@@ -1,6 +1,7 @@
 #include "admin/answers/ensemble_answers.h"
 
 #include "admin/answers/process_info.h"
+#include "cluster/digest_check.h"
 #include "cluster/ensemble_status.h"
 #include "cluster/replica.h"
 #include "daemon/server.h"
@@ -100,6 +101,13 @@ void ensemble_answer_text(const struct view *v, struct buf *out)
     }
     buf_printf(out, "uptime_ms\t%" PRId64 "\ncontact_ms\t%" PRId64 "\n", s.uptime_ms,
                s.quorum.contact_ms);
+    buf_printf(out, "time_ms\t%" PRId64 "\n", clock_wall_ms(server_options(v->server)->clock));
+    struct digest_check_digest d;
+    for (size_t i = 0; i < QUORUM_DIGESTS_MAX; i++) {
+        if (quorum_digest(server_node(v->server), i, &d)) {
+            buf_printf(out, "digest\t%" PRIu64 "\t%016" PRIx64 "\n", d.index, d.digest);
+        }
+    }
     if (v->has_http) {
         buf_printf(out, "admin\t%s\n", net_address_format(&v->http, text));
     }

@@ -28,6 +28,7 @@ int command_members(int argc, char **argv);
 int command_sessions(int argc, char **argv);
 int command_secret(int argc, char **argv);
 int command_certs(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 int command_users(int argc, char **argv);
 int command_backup(int argc, char **argv);
 int command_restore(int argc, char **argv);

@@ -115,7 +115,12 @@ static bool take_line(struct ensemble_view_server *s, char *line)
             copy(rows[i].text, rows[i].size, fields[1]);
         }
     }
-    if (strcmp(fields[0], "version") == 0) {
+    if (strcmp(fields[0], "digest") == 0 && n > 2 && s->digests_count < ROSTER_DIGESTS_MAX) {
+        s->digests[s->digests_count].index = strtoull(fields[1], NULL, 10);
+        s->digests[s->digests_count++].digest = strtoull(fields[2], NULL, 16);
+    } else if (strcmp(fields[0], "time_ms") == 0) {
+        s->time_ms = (int64_t)strtoull(fields[1], NULL, 10);
+    } else if (strcmp(fields[0], "version") == 0) {
         copy_version(s->version, sizeof s->version, fields[1]);
     } else if (strcmp(fields[0], "admin") == 0) {
         copy_admin(s, fields[1]);

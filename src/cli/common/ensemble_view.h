@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ROSTER_ADDRESS_MAX = 280, ROSTER_TEXT_MAX = 160 };
+enum { ROSTER_ADDRESS_MAX = 280, ROSTER_TEXT_MAX = 160, ROSTER_DIGESTS_MAX = 20 };
 
 /* A member as a server describes it. */
 struct ensemble_view_member {
@@ -49,6 +49,12 @@ struct ensemble_view_server {
     uint64_t applied;
     uint64_t connections;
     uint64_t sessions;
+    int64_t time_ms; /* its wall clock when it answered; 0: not known */
+    struct {
+        uint64_t index;  /* of a log entry */
+        uint64_t digest; /* of the state after it */
+    } digests[ROSTER_DIGESTS_MAX];
+    size_t digests_count;
     struct ensemble_view_member *members;
     size_t members_count;
 };

@@ -15,6 +15,8 @@ static const struct command_row COMMANDS[] = {
     {"restore", "Check backups, and make a data folder from them.", command_restore, NULL, false},
     {"history", "Show what happened to a node, from backups.", command_history, NULL, false},
     {"undelete", "Bring back a deleted branch, from backups.", command_undelete, NULL, false},
+    {"doctor", "Look a server and its ensemble over, and say what is wrong.", command_doctor, NULL,
+     false},
     {"users", "Edit the file of users for authentication by digest.", command_users, NULL, false},
     {"certs", "Make a CA and certificates for TLS, for tests and small sites.", command_certs, NULL,
      false},
