@@ -124,7 +124,7 @@ def test_names_and_ports():
     brief = {**os.environ, "RES_OPTIONS": "timeout:1 attempts:1"}  # where nobody answers for DNS
     with Place() as place:
         place.expect(["host-unknown"], place.servers("127.0.0.1", "no-such-host.invalid", "127.0.0.1"), env=brief)
-        place.expect(["host-loopback"], place.servers("localhost", "192.0.2.1", "192.0.2.2"))
+        place.expect(["host-loopback"], place.servers("localhost", "192.0.2.1", "192.0.2.2"), "--timeout", "1s")
         place.expect(["address-not-here"], "warnOpenClientPort=no\n", head=place.head.replace("127.0.0.1", "192.0.2.7"))
         with socket.socket() as other:
             other.bind(("127.0.0.1", place.port))
