@@ -310,6 +310,10 @@ static int take_entry(struct ensemble *e, uint64_t index, struct slice payload,
     if (own && !e->sole && e->service->serving) {
         overtake(e, batch.header.sequence);
     }
+    if (own && e->replication != NULL && e->service->serving) {
+        struct replication_entry_times t = replication_entry_times(e->replication, index);
+        request_times_entry(e->service, t.appended_ns, t.synced_ns);
+    }
     rc = take(e->service, &batch);
     if (rc != 0) {
         return rc;

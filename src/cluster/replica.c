@@ -425,6 +425,7 @@ static int open_log(struct replica *n, bool join, char **ret_text)
         .sync = o->sync,
         .clock = o->clock,
         .sync_time = &m->fsynctime,
+        .sync_histogram = &m->fsync_duration,
         .snapshot_time = &m->snapshottime,
         .election_ms = o->ensemble.election_ms,
         .heartbeat_ms = o->ensemble.heartbeat_ms,
@@ -709,8 +710,7 @@ void replica_turn(struct replica *n)
     } while (n->peers != NULL && peers_turn(n->peers));
 }
 
-/* The log opens while links are already up: reports these links to it. A server that joins does not know the members
- * yet, so all possible ones count. */
+/* Reports to the log the links that are already up. A server that joins does not know the members: all may count. */
 static void tell_links(struct replica *n)
 {
     for (size_t i = 0; i < n->n_founders + n->healing.n_members; i++) {

@@ -151,8 +151,17 @@ LEADER_GAUGES(SERVER_READ)
      .scale = (factor),                                                                            \
      .help = (text)},
 
-const struct metric_row server_metric_table[] = {SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(
-    COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW) OTHER_COUNTERS(METRIC_COUNTER_ROW)};
+#define HISTOGRAM_ROW(field, metric, label_text, text)                                             \
+    {.name = (metric),                                                                             \
+     .kind = METRIC_HISTOGRAM,                                                                     \
+     .offset = offsetof(struct server_metrics, field),                                             \
+     .scale = 1e-6,                                                                                \
+     .label = (label_text),                                                                        \
+     .help = (text)},
+
+const struct metric_row server_metric_table[] = {
+    SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW)
+        SERVER_HISTOGRAMS(HISTOGRAM_ROW) OTHER_COUNTERS(METRIC_COUNTER_ROW)};
 
 const size_t server_metric_count = sizeof server_metric_table / sizeof server_metric_table[0];
 

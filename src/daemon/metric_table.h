@@ -1,5 +1,5 @@
 /*
- * The table of the server's figures: the counters and summaries of front/limits/server_metrics.h, and gauges that are read
+ * The table of the server's figures: the counters, summaries and histograms of front/limits/server_metrics.h, and gauges that are read
  * when somebody asks.
  */
 #ifndef DAEMON_METRIC_TABLE_H
@@ -7,7 +7,7 @@
 
 #include "base/metrics.h"
 
-/* Counters and summaries lie in struct server_metrics; gauges read a struct server_stats. */
+/* All but gauges lie in struct server_metrics; gauges read a struct server_stats. */
 extern const struct metric_row server_metric_table[];
 extern const size_t server_metric_count;
 

@@ -320,10 +320,15 @@ static void client_update(struct client *cl)
     }
     bool held = c->service->faults != NULL && c->stage != CONNECTION_CLOSED && faults_hold(c);
     if (c->stage != CONNECTION_CLOSED && !held && leadership_may_send(c->service, c)) {
+        bool taken = stream_sending(cl->stream) == 0;
+        bool any = c->out.len > 0;
         stream_send(cl->stream, &c->out);
         c->faults.out_at_ms = 0;
         c->sending = stream_sending(cl->stream);
         connection_count_output(c);
+        if (any || c->sending_since_ns != 0) {
+            request_times_sent(c, c->out.len + c->sending, taken);
+        }
     }
     if (c->stage == CONNECTION_CLOSED) {
         client_leave(cl);

@@ -382,8 +382,9 @@ static void connection_measure(struct connection *c, bool write, int64_t latency
         return;
     }
     latency_ns = latency_ns < 0 ? 0 : latency_ns;
-    summary_add_many(write ? &m->updatelatency : &m->readlatency, (uint64_t)latency_ns / 1000,
-                     count);
+    uint64_t us = (uint64_t)latency_ns / 1000;
+    summary_add_many(write ? &m->updatelatency : &m->readlatency, us, count);
+    histogram_add_many(write ? &m->duration_write : &m->duration_read, us, count);
     int64_t ms = latency_ns / 1000000;
     if (stats->answered == 0 || ms < stats->latency_min_ms) {
         stats->latency_min_ms = ms;
@@ -578,7 +579,10 @@ static void connection_drain(struct connection *c, const struct pending *proof)
         };
         done = entry->body_at + entry->body_len;
         connection_answer(c, request_row(r.type), &r);
-        connection_measure(c, false, c->service->now_ns - entry->taken_ns, c->unmeasured);
+        int64_t waited_ns = c->service->now_ns - entry->taken_ns;
+        connection_measure(c, false, waited_ns, c->unmeasured);
+        request_times_read(c, &r, waited_ns, c->unmeasured,
+                           entry->group != 0 ? PART_QUORUM : PART_QUEUE);
         c->unmeasured = 0;
         connection_pop(c, entry);
     }
@@ -896,11 +900,28 @@ static bool connection_word(struct connection *c, struct slice bytes, size_t *re
     return len != 0;
 }
 
+/* Reads that were answered in this call, the last of them or a later write in `frame`. */
+static void connection_note_slow(struct connection *c, struct slice frame, int64_t ns)
+{
+    if (!slow_log_wants(&c->service->times.slow, ns)) {
+        return;
+    }
+    struct wire_reader reader = wire_reader_make(frame);
+    struct wire_request_header header;
+    struct request r = {.xid = (int32_t)c->stats.last_cxid, .type = c->stats.last_type};
+    if (wire_decode_request_header(&reader, &header) == 0 && header.type == r.type) {
+        r.xid = header.xid;
+        r.body = wire_rest(&reader);
+    }
+    request_times_read(c, &r, ns, c->unmeasured, PART_APPLY);
+}
+
 size_t connection_input(struct connection *c, struct slice bytes)
 {
     struct service *s = c->service;
     size_t taken = 0;
     bool frames = false;
+    struct slice last = SLICE_NULL; /* the last request */
     if (connection_word(c, bytes, &taken)) {
         return taken;
     }
@@ -932,12 +953,14 @@ size_t connection_input(struct connection *c, struct slice bytes)
             handshake_request(c, body);
         } else {
             connection_take_request(c, body);
+            last = body;
         }
     }
     s->metrics->bytes_received_count += taken;
     if (c->unmeasured > 0) {
         int64_t now_ns = clock_monotonic_ns(s->clock);
         connection_measure(c, false, now_ns - s->now_ns, c->unmeasured);
+        connection_note_slow(c, last, now_ns - s->now_ns);
         c->stats.response_at_ms = now_ns / 1000000;
         c->unmeasured = 0;
     }

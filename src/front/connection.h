@@ -104,11 +104,12 @@ struct connection {
     int32_t verified_xid;                /* xid of that request */
     struct list pending;                 /* unanswered requests, oldest first */
     size_t pending_count;
-    struct buf waiting;     /* bodies of waiting requests */
-    uint64_t waiting_base;  /* offset of waiting's first byte in all bytes that ever waited */
-    size_t waiting_replies; /* bytes that their answers may need */
-    struct buf out;         /* unsent replies and events */
-    size_t sending;         /* bytes given to the socket and not sent; set by its owner */
+    struct buf waiting;       /* bodies of waiting requests */
+    uint64_t waiting_base;    /* offset of waiting's first byte in all bytes that ever waited */
+    size_t waiting_replies;   /* bytes that their answers may need */
+    struct buf out;           /* unsent replies and events */
+    int64_t sending_since_ns; /* when bytes were given to the socket that it still has; 0: none */
+    size_t sending;           /* bytes given to the socket and not sent; set by its owner */
     struct connection_stats stats;
     int64_t established_ms; /* wall time */
     unsigned unmeasured;    /* requests answered in this call, latency not counted yet */

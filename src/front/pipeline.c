@@ -106,10 +106,21 @@ static void pipeline_submit(struct pipeline *p)
     }
     assert(p->batch.len > 0);
     p->batch_count = 0;
+    if (p->clock != NULL) {
+        size_t at = (size_t)p->sequence % PIPELINE_LEFT_KEPT;
+        p->left[at].sequence = p->sequence;
+        p->left[at].ns = clock_monotonic_ns(p->clock);
+    }
     int rc = p->sink.submit(p->sink.ctx, &p->batch);
     if (rc != 0) {
         p->error = rc;
     }
+}
+
+int64_t pipeline_left_ns(const struct pipeline *p, int64_t sequence)
+{
+    size_t at = (size_t)sequence % PIPELINE_LEFT_KEPT;
+    return p->left[at].sequence == sequence ? p->left[at].ns : 0;
 }
 
 int pipeline_write(struct pipeline *p, const struct command *command, int64_t time_ms,

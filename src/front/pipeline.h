@@ -10,6 +10,7 @@
 #define FRONT_PIPELINE_H
 
 #include "base/account.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "state/command.h"
@@ -17,6 +18,7 @@
 enum {
     PIPELINE_BATCH_BYTES = 1 << 20, /* a batch of this size does not wait for the end of the turn */
     PIPELINE_IN_FLIGHT = 2,         /* one batch on its way to the disk, and one after it */
+    PIPELINE_LEFT_KEPT = 16,        /* batches of which pipeline_left_ns knows the time */
 };
 
 struct connection;
@@ -61,16 +63,21 @@ struct pipeline_sink {
 
 struct pipeline {
     struct pipeline_sink sink;
-    int64_t origin;             /* server id in the batches */
-    int64_t sequence;           /* of the last batch begun */
-    int64_t previous;           /* sequence of the batch before the next one, 0: none in this run */
-    int64_t applied;            /* sequence of the last applied own batch */
-    struct buf batch;           /* the batch that is growing */
-    int32_t batch_count;        /* commands in it */
-    struct list flight;         /* pending writes in the order of the log */
-    struct list spare;          /* pendings for reuse, by `flight` */
-    struct list blocks;         /* memory of all pendings */
-    size_t outstanding;         /* pendings in use */
+    int64_t origin;      /* server id in the batches */
+    int64_t sequence;    /* of the last batch begun */
+    int64_t previous;    /* sequence of the batch before the next one, 0: none in this run */
+    int64_t applied;     /* sequence of the last applied own batch */
+    struct buf batch;    /* the batch that is growing */
+    int32_t batch_count; /* commands in it */
+    struct list flight;  /* pending writes in the order of the log */
+    struct list spare;   /* pendings for reuse, by `flight` */
+    struct list blocks;  /* memory of all pendings */
+    size_t outstanding;  /* pendings in use */
+    const struct clock_source *clock; /* for pipeline_left_ns; NULL: it is not used */
+    struct {
+        int64_t sequence;
+        int64_t ns;
+    } left[PIPELINE_LEFT_KEPT]; /* when the latest batches left */
     struct summary *batch_size; /* commands per batch, added to; or NULL */
     int error;                  /* the sink's error: nothing is accepted after it */
 };
@@ -113,6 +120,9 @@ bool pipeline_has_work(const struct pipeline *p);
 
 /* Whether an applied batch is one of this run. Call it once per batch. */
 bool pipeline_owns(struct pipeline *p, const struct batch_header *header);
+
+/* When an own batch was submitted first, monotonic ns; 0: unknown. */
+int64_t pipeline_left_ns(const struct pipeline *p, int64_t sequence);
 
 /* The entry of the next command of own batches: borrowed. */
 const struct pending *pipeline_first(const struct pipeline *p);

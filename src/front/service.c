@@ -86,11 +86,13 @@ int service_init(struct service *s, const struct service_options *options)
     int rc = local_sessions_init(&s->locals, service_granule_ms(s));
     s->faults = options->test ? faults_create(clock_monotonic_ms(s->clock)) : NULL;
     int noted = session_notes_init(&s->notes, s->limits.ended_sessions_max);
-    if (rc != 0 || noted != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
-        s->sessions == NULL || (options->test && s->faults == NULL)) {
+    int slow = slow_log_init(&s->times.slow, s->limits.slow_ms, s->limits.slow_max);
+    if (rc != 0 || noted != 0 || slow != 0 || s->metrics == NULL || s->state == NULL ||
+        s->watches == NULL || s->sessions == NULL || (options->test && s->faults == NULL)) {
         return CONCLAVE_ENOMEM;
     }
     server_metrics_reset(s->metrics);
+    s->pipeline.clock = s->clock;
     s->pipeline.batch_size = &s->metrics->sync_processor_batch_size;
     return 0;
 }
@@ -101,6 +103,7 @@ void service_finish(struct service *s)
     assert(list_empty(&s->handshaking));
     pipeline_finish(&s->pipeline);
     buf_finish(&s->standing.own);
+    slow_log_finish(&s->times.slow);
     effects_finish(&s->effects);
     buf_finish(&s->collector.found);
     map_finish(&s->by_session);
@@ -423,6 +426,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
             audit_log_command(s->audit, command, e,
                               entry->connection != NULL ? entry->connection->host : NULL);
         }
+        request_times_write(s, command, entry);
         if (entry->connection != NULL) {
             connection_complete(entry->connection, entry, e);
         } else {
@@ -467,11 +471,17 @@ int service_apply(struct service *s, struct batch_reader *batch)
     int rc = 0;
     (void)service_time_ms(s);
     if (service_admits_batch(s, &batch->header, &own)) {
+        if (own) {
+            request_times_begin(s, batch->header.sequence);
+        }
         while ((rc = batch_next(batch, &command)) == 1) {
             rc = service_apply_one(s, &batch->header, &command, own);
             if (rc != 0) {
                 return rc;
             }
+        }
+        if (own) {
+            request_times_end(s, &command);
         }
     }
     if (s->serving) {

@@ -13,6 +13,7 @@
 #include "front/fence_requests.h"
 #include "front/leadership.h"
 #include "front/limits/client_limits.h"
+#include "front/limits/request_times.h"
 #include "front/limits/server_metrics.h"
 #include "front/local_sessions.h"
 #include "front/login/audit_log.h"
@@ -108,6 +109,7 @@ struct service {
     struct server_metrics *metrics; /* own */
     struct service_words words;     /* answer is NULL: no words */
     struct clock_watch clock_watch; /* for steps of the wall clock */
+    struct request_times times;     /* where the time of requests goes */
     struct session_notes notes;     /* for why sessions ended */
     struct faults *faults;          /* orders of tests; NULL: it is no server for tests */
     int64_t now_ns;                 /* when the current input, entry or tick came, monotonic */

@@ -31,7 +31,8 @@ struct append_job {
     uint64_t segment;   /* segment that has the frame */
     uint64_t offset;
     int rv;
-    int64_t sync_us; /* duration of the last sync */
+    int64_t sync_us;     /* duration of the last sync */
+    int64_t gathered_ns; /* when its first entry came */
     bool wants_spare;
     uint64_t spare_size;
 };
@@ -128,6 +129,41 @@ static void note_places(struct replication *r, const struct append_job *a, uint6
     }
 }
 
+/* Counts the sync, and keeps the times for the entries that are applied next. */
+static void note_times(struct replication *r, const struct append_job *a)
+{
+    if (r->options.sync_time != NULL && r->options.sync) {
+        summary_add(r->options.sync_time, (uint64_t)a->sync_us);
+    }
+    if (r->options.sync_histogram != NULL && r->options.sync) {
+        histogram_add_many(r->options.sync_histogram, (uint64_t)a->sync_us, 1);
+    }
+    r->append_times[r->append_times_next++ % APPEND_TIMES_KEPT] = (struct append_times){
+        .first = a->first_index,
+        .last = a->last_good,
+        .times = {a->gathered_ns, clock_monotonic_ns(r->options.clock)},
+    };
+}
+
+struct replication_entry_times replication_entry_times(const struct replication *r, uint64_t index)
+{
+    for (unsigned i = 1; i <= APPEND_TIMES_KEPT; i++) {
+        const struct append_times *t =
+            &r->append_times[(r->append_times_next - i) % APPEND_TIMES_KEPT];
+        if (index >= t->first && index <= t->last) {
+            return t->times;
+        }
+    }
+    LIST_FOREACH (node, &r->appends) {
+        const struct append_job *a = CONTAINER_OF(node, struct append_job, node);
+        if (index >= a->first_index && index <= a->last_good) {
+            return (struct replication_entry_times){.appended_ns = a->gathered_ns};
+        }
+    }
+    bool gathers = r->gather_count > 0 && index >= r->gather_first;
+    return (struct replication_entry_times){.appended_ns = gathers ? r->gather_ns : 0};
+}
+
 static void append_done(struct worker_job *job)
 {
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
@@ -137,8 +173,8 @@ static void append_done(struct worker_job *job)
     if (a->rv != 0) {
         /* The log is not used any more: every later job only returns the error. */
         running_log_fail(r, a->rv, error_text_of(&r->journal.problem, a->rv));
-    } else if (r->options.sync_time != NULL && r->options.sync) {
-        summary_add(r->options.sync_time, (uint64_t)a->sync_us);
+    } else {
+        note_times(r, a);
     }
     if (r->error == 0) {
         if (a->wants_spare) {
@@ -178,6 +214,7 @@ static void write_gathered(struct replication *r)
     r->gather = frame;
     a->first_index = r->gather_first;
     a->count = r->gather_count;
+    a->gathered_ns = r->gather_ns;
     a->last_good = a->first_index + a->count - 1;
     r->gather_count = 0;
     list_push_back(&r->appends, &a->node);
@@ -228,6 +265,7 @@ int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct sli
     }
     if (r->gather_count++ == 0) {
         r->gather_first = index;
+        r->gather_ns = clock_monotonic_ns(r->options.clock);
     }
     assert(r->gather_first + r->gather_count == r->table.next);
     if (r->gather.len >= GATHER_BYTES) {

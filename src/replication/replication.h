@@ -59,6 +59,7 @@ struct replication_options {
     bool sync;                        /* false: forceSync=no, promises weakened */
     const struct clock_source *clock; /* NULL: the system's */
     struct summary *sync_time;        /* µs per write and sync of the log, added to; or NULL */
+    struct histogram *sync_histogram; /* the same times; or NULL */
     struct summary *snapshot_time;    /* ms per snapshot until it is durable, added to; or NULL */
 
     /* The members at a first start, the same on all of them; NULL: only this server. Used only at a first start. */
@@ -160,6 +161,14 @@ uint64_t replication_read_index(struct replication *r);
 /* Entries that were submitted and are not applied yet. While there are several, the caller should gather larger
  * batches. */
 size_t replication_in_flight(const struct replication *r);
+
+/* When this server put an entry into its own log, and when it had synced it, monotonic ns. 0: not yet, or too long
+ * ago. Only for entries that are applied now, or were lately. */
+struct replication_entry_times {
+    int64_t appended_ns;
+    int64_t synced_ns;
+};
+struct replication_entry_times replication_entry_times(const struct replication *r, uint64_t index);
 
 /* Takes a snapshot soon, unless one is in progress. */
 void replication_snapshot(struct replication *r);

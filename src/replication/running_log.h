@@ -32,6 +32,12 @@
 
 struct append_job; /* one write of gathered entries */
 
+struct append_times {     /* a finished write of entries */
+    uint64_t first, last; /* last < first: unused */
+    struct replication_entry_times times;
+};
+enum { APPEND_TIMES_KEPT = 16 };
+
 enum snapshot_state {
     SNAPSHOT_IDLE,
     SNAPSHOT_STEPPING, /* the state machine gives more bytes */
@@ -123,6 +129,9 @@ struct replication {
     struct buf gather; /* the frame that is being filled */
     uint64_t gather_first;
     uint32_t gather_count;
+    int64_t gather_ns; /* when its first entry came */
+    struct append_times append_times[APPEND_TIMES_KEPT];
+    unsigned append_times_next;      /* the oldest of these */
     struct list appends;             /* append jobs in progress, oldest first */
     struct append_job *spare_append; /* a job kept for the next write, or NULL */
     uint64_t snapshots_failed;

@@ -50,6 +50,24 @@ def kinds(text):
     return _read(text)[1]
 
 
+def check_histograms(text):
+    """Bounds and counts grow, the last bucket is +Inf and equals _count, and each histogram has _sum."""
+    values, types = _read(text)
+    series = {}
+    for key, value in values.items():
+        match = re.fullmatch(rf'(\w+)_bucket\{{((?:{LABEL},)?)le="([^"]+)"\}}', key)
+        if match and types.get(match.group(1)) == "histogram":
+            series.setdefault((match.group(1), match.group(2)[:-1]), []).append((float(match.group(3)), value))
+    names = {name for name, kind in types.items() if kind == "histogram"}
+    assert {name for name, _ in series} == names, f"histograms without buckets: {names} {set(series)}"
+    for (name, label), buckets in series.items():
+        labels = "{" + label + "}" if label else ""
+        assert buckets == sorted(buckets) and len({end for end, _ in buckets}) == len(buckets), f"{name} {buckets}"
+        assert all(a[1] <= b[1] for a, b in zip(buckets, buckets[1:])), f"{name}: counts are not added up: {buckets}"
+        assert buckets[-1] == (float("inf"), values[f"{name}_count{labels}"]), f"{name}: {buckets[-1]}"
+        assert values[f"{name}_sum{labels}"] >= 0, name
+
+
 def name_faults(text):
     """What `promtool check metrics` would say of the names that begin with conclave_, as sentences."""
     faults = []

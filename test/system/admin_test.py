@@ -548,6 +548,7 @@ def check_prometheus(text):
     """Every line is of the format, and our own names keep Prometheus' rules; returns the samples."""
     faults = metrics.name_faults(text)
     expect(not faults, "\n".join(faults))
+    metrics.check_histograms(text)
     return metrics.samples(text)
 
 
@@ -566,13 +567,20 @@ def prometheus():
                      "node_created_watch_count_count", "open_file_descriptor_count", "process_resident_memory_bytes",
                      "unrecoverable_error_count"):
             expect(name in samples, name)
+        written = samples['conclave_request_duration_seconds_count{type="write"}']
+        expect(written == samples["updatelatency_count"], f"histogram of writes: {written}")
+        for part in ("queue", "forward", "disk", "quorum", "apply"):
+            key = f'conclave_request_part_seconds_count{{part="{part}"}}'
+            expect(samples[key] == 21, f"{key} {samples[key]}")
+        expect(samples['conclave_request_part_seconds_count{part="send"}'] >= 20, "answers sent")
+        expect(abs(samples["conclave_fsync_duration_seconds_sum"] - samples["fsynctime_sum"] / 1000) < 1e-5, "syncs")
         expect(samples["updatelatency_count"] == 21 and samples["znode_count"] == 25, "counts")
         expect(0 < samples["updatelatency_sum"] < 60000, "fractions of milliseconds")
         expect(samples["conclave_ready"] == 1, "ready")
         expect(abs(samples["process_start_time_seconds"] - time.time()) < 60, "start")
         expect(samples["process_resident_memory_bytes"] > 1 << 20, "memory")
         with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
-            documented = set(re.findall(r"^\| `(\w+)` \| (?:counter|gauge|summary) \|", file.read(), re.M))
+            documented = set(re.findall(r"^\| `(\w+)` \| (?:counter|gauge|summary|histogram) \|", file.read(), re.M))
         told = set(re.findall(r"^# TYPE (\w+) ", text, re.M))
         expect(documented == told, f"docs/metrics.md differs: {documented ^ told}")
         for cause in ("closed", "client_silent", "killed"):

@@ -202,7 +202,7 @@ def test_metrics_are_documented():
         def told(member):
             return set(re.findall(r"^# TYPE (\w+) ", fetch(member, "/metrics")[1], re.M))
 
-        alone = documented("counter", "gauge", "summary")
+        alone = documented("counter", "gauge", "summary", "histogram")
         assert told(follower) == alone | documented("member"), told(follower) ^ (alone | documented("member"))
         everything = alone | documented("member", "leader")
         assert told(leader) == everything, told(leader) ^ everything

@@ -42,6 +42,32 @@ static void write_summary(struct buf *out, const struct metric_row *row, const s
     buf_printf(out, "%s_count %" PRIu64 "\n", row->name, s->count);
 }
 
+static void write_histogram(struct buf *out, const struct metric_row *row,
+                            const struct histogram *h)
+{
+    const char *label = row->label != NULL ? row->label : "";
+    const char *comma = row->label != NULL ? "," : "";
+    const char *open = row->label != NULL ? "{" : "";
+    const char *close = row->label != NULL ? "}" : "";
+    uint64_t seen = 0;
+    if (row->help != NULL) {
+        write_head(out, row, "histogram");
+    }
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        seen += h->buckets[i];
+        buf_printf(out, "%s_bucket{%s%sle=\"", row->name, label, comma);
+        if (histogram_end(i) == UINT64_MAX) {
+            buf_append_str(out, "+Inf");
+        } else {
+            buf_printf(out, "%.9g", (double)histogram_end(i) * row->scale);
+        }
+        buf_printf(out, "\"} %" PRIu64 "\n", seen);
+    }
+    buf_printf(out, "%s_sum%s%s%s ", row->name, open, label, close);
+    write_number(out, (double)h->sum * row->scale);
+    buf_printf(out, "%s_count%s%s%s %" PRIu64 "\n", row->name, open, label, close, h->count);
+}
+
 static void write_row(struct buf *out, const struct metric_row *row, const void *gauges,
                       const void *holder)
 {
@@ -58,6 +84,9 @@ static void write_row(struct buf *out, const struct metric_row *row, const void 
         write_head(out, row, "gauge");
         buf_printf(out, "%s ", row->name);
         write_number(out, row->read(gauges) * row->scale);
+        break;
+    case METRIC_HISTOGRAM:
+        write_histogram(out, row, metric_histogram(row, holder));
         break;
     }
 }

@@ -501,6 +501,8 @@ static void tell_row(const struct figure_walk *walk, const struct metric_row *ro
     case METRIC_GAUGE:
         (row->fraction ? tell_fraction : tell_whole)(walk, row->name, row->read(gauges));
         break;
+    case METRIC_HISTOGRAM:
+        break; /* ours, see above */
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "admin/answers/ensemble_answers.h"
 #include "admin/answers/prometheus.h"
+#include "admin/answers/slow_answers.h"
 #include "admin/http/adminserver_commands.h"
 #include "admin/http/cross_site.h"
 #include "daemon/server.h"
@@ -15,7 +16,7 @@ static void answer_root(struct view *v, struct http_response *response)
     buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
     const char *const links[] = {
         "/console",  v->options->command_url, "/metrics", "/livez", "/readyz", "/members",
-        "/sessions", "/sessions/ended"};
+        "/sessions", "/sessions/ended",       "/slow"};
     for (size_t i = v->options->console ? 0 : 1; i < sizeof links / sizeof links[0]; i++) {
         buf_printf(&response->body, "<a href=\"%s\">%s</a>\n<br/>\n", links[i], links[i]);
     }
@@ -29,6 +30,23 @@ static void answer_sessions(struct view *v, struct http_response *response)
     }
     response->status = 503;
     buf_append_str(&response->body, "not ready\n");
+}
+
+static void answer_slow(struct view *v, struct http_response *response)
+{
+    struct json j;
+    if (v->server == NULL) {
+        response->status = 503;
+        buf_append_str(&response->body, "not ready\n");
+        return;
+    }
+    json_init(&j);
+    slow_answer(v, &j);
+    response->content_type = JSON;
+    buf_append_slice(&response->body, buf_slice(&j.out));
+    buf_append_u8(&response->body, '\n');
+    response->body.failed |= j.out.failed;
+    json_finish(&j);
 }
 
 static void answer_ready(struct view *v, struct http_response *response)
@@ -61,6 +79,8 @@ static void answer_read(struct view *v, const char *path, struct http_response *
         ensemble_answer_text(v, &response->body);
     } else if (strcmp(path, "/sessions") == 0) {
         answer_sessions(v, response);
+    } else if (strcmp(path, "/slow") == 0) {
+        answer_slow(v, response);
     } else {
         response->status = 404;
         buf_append_str(&response->body, "there is nothing here\n");

@@ -29,6 +29,8 @@ struct client_limits client_limits_default(void)
         .watches_total_max = 20000000,
         .watch_bytes_max = (size_t)64 << 20,
         .ended_sessions_max = 1000,
+        .slow_ms = 100,
+        .slow_max = 128,
         .session_results_max = 1000,
         .session_result_bytes_max = (size_t)128 << 10,
         .identity_max = (size_t)4 << 10,

@@ -43,6 +43,8 @@ struct client_limits {
     /* memory of the replicated state at which writes that add to it are refused */
     size_t data_max;
     size_t ended_sessions_max;       /* records of why sessions ended, of each kind; 0: none */
+    int64_t slow_ms;                 /* requests above it go into the slow log; 0: none */
+    size_t slow_max;                 /* rows of the slow log */
     size_t session_results_max;      /* remembered results of a session's writes; 0: none */
     size_t session_result_bytes_max; /* bytes of their replies; the newest is always kept */
     size_t identity_max; /* bytes of a connection's ids: each write carries them into the log */

@@ -58,6 +58,7 @@
     X(conclave_quota_exceeded_total, "Writes beyond a soft or hard quota")                         \
     X(conclave_fenced_writes_refused_total,                                                        \
       "Refused writes below a bound prefix by clients that do not hold the lock")                  \
+    X(conclave_slow_requests_total, "Requests slower than slowlog.threshold")                      \
     X(conclave_clock_steps_total, "Steps of the system's clock of a second or more")               \
     X(conclave_token_checks_total, "Requests over HTTP that asked whether a token is the newest")  \
     X(conclave_token_checks_stale_total, "Requests over HTTP that asked about an old token")
@@ -78,12 +79,29 @@
     X(node_children_watch_count, 1, "Watchers notified of one change of children")                 \
     X(jvm_pause_time_ms, 1, "Times in which this process did not run, ms; there is no JVM")
 
+/* X(field, metric, label or NULL, help or NULL): times, kept in microseconds and shown in seconds. */
+#define SERVER_HISTOGRAMS(X)                                                                       \
+    X(duration_read, "conclave_request_duration_seconds", "type=\"read\"",                         \
+      "Time from reading a request to its reply")                                                  \
+    X(duration_write, "conclave_request_duration_seconds", "type=\"write\"", NULL)                 \
+    X(part_queue, "conclave_request_part_seconds", "part=\"queue\"",                               \
+      "Time of writes in each part of their way, and of all requests in sending")                  \
+    X(part_forward, "conclave_request_part_seconds", "part=\"forward\"", NULL)                     \
+    X(part_disk, "conclave_request_part_seconds", "part=\"disk\"", NULL)                           \
+    X(part_quorum, "conclave_request_part_seconds", "part=\"quorum\"", NULL)                       \
+    X(part_apply, "conclave_request_part_seconds", "part=\"apply\"", NULL)                         \
+    X(part_send, "conclave_request_part_seconds", "part=\"send\"", NULL)                           \
+    X(fsync_duration, "conclave_fsync_duration_seconds", NULL, "Time of one sync of the log")
+
 struct server_metrics {
 #define SERVER_METRIC_FIELD(name, ...) uint64_t name;
     SERVER_COUNTERS(SERVER_METRIC_FIELD)
 #undef SERVER_METRIC_FIELD
 #define SERVER_METRIC_FIELD(name, ...) struct summary name;
     SERVER_SUMMARIES(SERVER_METRIC_FIELD)
+#undef SERVER_METRIC_FIELD
+#define SERVER_METRIC_FIELD(name, ...) struct histogram name;
+    SERVER_HISTOGRAMS(SERVER_METRIC_FIELD)
 #undef SERVER_METRIC_FIELD
     int64_t response_last; /* bytes of the latest reply; -1: none yet */
     int64_t response_min;

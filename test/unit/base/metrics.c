@@ -106,6 +106,25 @@ static void rows_find_what_they_name(void **state)
     assert_true(ROWS[2].read(&h) == 0);
 }
 
+/* Bounds belong to their bucket; nothing is lost above the last one. */
+static void histogram_buckets_have_exact_ends(void **ctx)
+{
+    static struct histogram h;
+    const uint64_t values[] = {0, 1, 32, 33, 64, 65, 16777216, 16777217, UINT64_MAX / 4};
+    const size_t buckets[] = {0, 0, 0, 1, 1, 2, 19, 20, 20};
+    (void)ctx;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        uint64_t before = h.buckets[buckets[i]];
+        histogram_add_many(&h, values[i], 2);
+        assert_int_equal(h.buckets[buckets[i]], before + 2);
+        assert_true(values[i] <= histogram_end(buckets[i]));
+        assert_true(buckets[i] == 0 || values[i] > histogram_end(buckets[i] - 1));
+    }
+    assert_int_equal(h.count, 18);
+    assert_true(histogram_end(HISTOGRAM_BUCKETS - 1) == UINT64_MAX);
+    assert_int_equal(histogram_end(HISTOGRAM_BUCKETS - 2), 16777216);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +134,7 @@ int main(void)
         cmocka_unit_test_setup(every_value_has_a_bucket, setup),
         cmocka_unit_test_setup(many_at_once, setup),
         cmocka_unit_test(rows_find_what_they_name),
+        cmocka_unit_test(histogram_buckets_have_exact_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
