@@ -30,6 +30,7 @@ int command_slow(int argc, char **argv);
 int command_secret(int argc, char **argv);
 int command_certs(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_bench(int argc, char **argv);
 int command_users(int argc, char **argv);
 int command_backup(int argc, char **argv);
 int command_restore(int argc, char **argv);

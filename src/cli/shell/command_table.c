@@ -18,6 +18,7 @@ static const struct command_row COMMANDS[] = {
     {"undelete", "Bring back a deleted branch, from backups.", command_undelete, NULL, false},
     {"doctor", "Look a server and its ensemble over, and say what is wrong.", command_doctor, NULL,
      false},
+    {"bench", "Measure how fast ZooKeeper servers answer.", command_bench, NULL, false},
     {"users", "Edit the file of users for authentication by digest.", command_users, NULL, false},
     {"certs", "Make a CA and certificates for TLS, for tests and small sites.", command_certs, NULL,
      false},
