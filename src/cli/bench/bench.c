@@ -117,8 +117,8 @@ static int check_values(const struct bench_options *o)
         {o->nodes < 1 || o->nodes > BENCH_NODES_MAX, "--nodes wants 1 to 1000000"},
         {o->rate < 0 || o->rate > 10000000, "--rate wants at most 10000000"},
         {o->duration_ms < 1, "--duration wants a time"},
-        {o->parent != NULL && (strlen(o->parent) > BENCH_PATH_MAX - 60 || o->parent[1] == '\0'),
-         "--parent wants a path of at most 100 bytes, and not the root"},
+        {o->parent != NULL && (strlen(o->parent) >= BENCH_PARENT_MAX || o->parent[1] == '\0'),
+         "--parent wants a path of at most 99 bytes, and not the root"},
         {false, NULL},
     };
     if (o->parent != NULL) {

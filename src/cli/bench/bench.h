@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 enum {
+    BENCH_PARENT_MAX = 100,
     BENCH_PATH_MAX = 160,
     BENCH_ERRORS_MAX = 16,    /* kinds of errors that are counted by name */
     BENCH_SLOTS_MAX = 100000, /* sessions times outstanding */
@@ -99,7 +100,7 @@ struct bench {
     unsigned weights_total;
     char **servers; /* "host:port/chroot", one each */
     size_t n_servers;
-    char parent[BENCH_PATH_MAX];
+    char parent[BENCH_PARENT_MAX];
     char *data; /* data_bytes bytes */
 
     struct bench_session *sessions;
