@@ -50,6 +50,14 @@ def inspect(folder, *more):
     return json.loads(done.stdout)
 
 
+def settled(server):
+    """Waits until no snapshot is being written: a file that is killed half-way is damage, and no case here wants it."""
+    deadline = time.monotonic() + WAIT_S
+    while (done := run("inspect", data_of(server))).returncode != 0:
+        assert time.monotonic() < deadline, done
+        time.sleep(0.2)
+
+
 def data_of(server):
     return os.path.join(server.folder, "data")
 
@@ -239,6 +247,7 @@ def test_snapshots_under_writes():
         for thread in threads:
             thread.join()
         assert not problems, problems
+        settled(first)
         first.kill()
         kept = data_of(first) + "-kept"
         shutil.copytree(data_of(first), kept)
@@ -270,6 +279,7 @@ def compressed(method):
             must(link, zk.set_data("/plain", b"more" * 1000))
             assert time.monotonic() < deadline, os.listdir(version_2(data_of(first)))
         want = tree_of(first)
+        settled(first)
         first.kill()
         link.drop()
         found = inspect(data_of(first))
@@ -302,6 +312,7 @@ def test_an_ensemble_and_its_next_leader():
         want = tree_of(left[0])
         zxids = set()
         for member in left:
+            settled(member)
             member.stop()
             found = inspect(data_of(member))
             assert found["digest_compared"] is True, found
@@ -323,6 +334,7 @@ class Folder:
                 link = every_kind(server)
                 for number in range(200):
                     must(link, zk.create(f"/n{number}", b"content %d" % number))
+                settled(server)
                 server.kill()
                 link.drop()
                 cls.kept = server.folder + "-made"

@@ -597,6 +597,7 @@ def places(bench):
     wanted |= {os.path.relpath(path, ROOT) for pattern in ("*.h", "*.hpp", os.path.join("cpp", "*.hpp"))
                for path in glob.glob(os.path.join(ROOT, "include", "conclave", pattern))}
     wanted.add("include/conclave/version.h")
+    wanted |= {"share/conclave/alerts.yml", "share/conclave/grafana-dashboard.json"}
     if shutil.which("scdoc"):
         wanted |= {f"share/man/man{page[-1]}/{page}" for page in pages}
     assert found == wanted and len(versions) == 6, f"missing: {wanted - found}; too many: {found - wanted}"
