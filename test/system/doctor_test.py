@@ -210,8 +210,14 @@ def state_of(folder):
     return found
 
 
+def snapshots_of(folder):
+    """The complete ones, oldest first."""
+    folder = os.path.join(folder, "snapshot")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".snapshot"))
+
+
 def filled(options=()):
-    """The data folder of a server that was killed behind some writes and snapshots. Destroy the server."""
+    """A server that was killed behind some writes and at least two snapshots, of which it noted one. Destroy it."""
     server = Conclave(["--snapCount", "50", "--preAllocSize", "64", *options])
     server.start()
     with zk.Connection(server.address, 30000) as client:
@@ -219,8 +225,8 @@ def filled(options=()):
             err, _ = client.call(zk.create(f"/n{i}", b"x" * 1000))
             assert err == 0, err
     deadline = time.monotonic() + 30
-    while not os.listdir(os.path.join(server.folder, "data", "snapshot")):
-        assert time.monotonic() < deadline, "no snapshot"
+    while len(snapshots_of(os.path.join(server.folder, "data"))) < 2:
+        assert time.monotonic() < deadline, "no two snapshots"
         time.sleep(0.05)
     server.kill()
     return server
@@ -253,29 +259,30 @@ def test_data_folder():
             shutil.rmtree(copy)
             return answer
 
-        def inside(folder, last):
-            names = sorted(name for name in os.listdir(os.path.join(folder)) if not name.startswith("spare"))
-            return os.path.join(folder, names[-1 if last else 0])
+        def segments_of(folder):
+            folder = os.path.join(folder, "log")
+            return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".log"))
 
         def last_byte(path):
             with open(path, "rb") as file:
                 return len(file.read().rstrip(b"\0")) - 1
 
         def middle_of_log(folder):
-            flip(inside(os.path.join(folder, "log"), False), 700)
+            flip(segments_of(folder)[0], 700)
 
         def end_of_log(folder):
-            log = inside(os.path.join(folder, "log"), True)
+            log = segments_of(folder)[-1]
             flip(log, last_byte(log))
 
         def no_segment(folder):
-            os.remove(inside(os.path.join(folder, "log"), False))
+            os.remove(segments_of(folder)[0])
 
-        def no_snapshot(folder):
-            os.remove(inside(os.path.join(folder, "snapshot"), True))
+        def no_snapshot(folder):  # all of them: killed at once, the server may not have noted the newest
+            for path in snapshots_of(folder):
+                os.remove(path)
 
         def snapshot(folder):
-            path = inside(os.path.join(folder, "snapshot"), True)
+            path = snapshots_of(folder)[-1]
             flip(path, os.path.getsize(path) // 2)
         planted(["log-damaged"], middle_of_log)
         planted(["log-damaged"], no_segment)
