@@ -4,13 +4,14 @@ Promise: at random moments of a run of random writes the whole tree is read with
 the state that is restored for each of these zxids is equal, also for times. Backups are taken under writes, from leader
 and followers, full and incremental, across snapshots; damaged, cut, foreign and disordered files are refused by name. A
 restored folder serves alone and founds an ensemble of three; sessions in it go on if their clients come back. History,
-`get --at`, `undelete` and `restore --subtree` from the same files.
+`get --at`, `undelete` and `restore --subtree` from the same files. A folder that a timer fills: series, retention, damage, gaps.
 Limits: kazoo reads the trees, so a node that changes while it is read is not tested here.
 
 usage: backup_test.py [--points N] [--seed N] [CASE...]
 """
 
 import argparse
+import fcntl
 import json
 import os
 import random
@@ -259,6 +260,9 @@ def under_writes():
                 check_numbers(walk_restored(folder("d")), before, name)
             else:
                 shutil.rmtree(folder("d"))
+        # the command finds a port itself, and spares the leader
+        run("backup", folder("found"), "--server", ensemble.hosts, *AUTH)
+        assert restore(folder("found"), "--check")["server"] != leader.number
         backup(leader, folder("since"), "--since", taken[-2][0])
         # another member has the same log
         backup(follower, folder("other"), "--since", folder("since"))
@@ -454,6 +458,167 @@ def history_and_undelete():
         close(client)
 
 
+class Backups:
+    """A folder that `conclave backup --dir` fills."""
+
+    def __init__(self, server, path):
+        self.server = server
+        self.path = path
+        self.complaint = ""
+
+    def take(self, *more, fails=False):
+        words = [program(), "backup", "--dir", self.path, "--admin", f"127.0.0.1:{self.server.admin_port}", "--json", *AUTH, *more]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False)
+        self.complaint = done.stderr
+        assert (done.returncode != 0) == fails, (more, done.returncode, done.stdout, done.stderr)
+        return json.loads(done.stdout) if done.stdout else None
+
+    def names(self):
+        return sorted(name for name in os.listdir(self.path) if name.endswith(".backup"))
+
+    def history(self, path):
+        return [(row["operation"], int(row["zxid"], 16))
+                for row in json.loads(run("history", path, "--dir", self.path, "--json"))["changes"]]
+
+
+def damage(path):
+    with open(path, "r+b") as file:
+        file.seek(-40, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def folder_of_series():
+    """A timer's folder: full and incremental backups, found by their headers; history over all of them, each change once."""
+    with Folder() as folder, Conclave(SUPER, admin=True) as server:
+        backups = Backups(server, folder("b"))
+        client = connect(server)
+        zxids = []
+        for i, more in enumerate(([], [], ["--full-every", "1s"], [], ["--full"])):
+            (client.set if i else client.create)("/a", b"%d" % i)
+            zxids.append(client.last_zxid)
+            if "--full-every" in more:
+                time.sleep(1.1)
+            got = backups.take(*more)
+            assert got["incremental"] == (i in (1, 3)) and int(got["zxid"], 16) == zxids[i], (i, got)
+            assert (got["series"], got["files"]) == ((1, 1), (1, 2), (2, 3), (2, 4), (3, 5))[i], (i, got)
+            assert got["dir_bytes"] == sum(os.path.getsize(os.path.join(backups.path, name)) for name in backups.names())
+            assert os.stat(got["file"]).st_mode & 0o777 == 0o600 and "continues none" not in backups.complaint
+        assert backups.history("/a") == list(zip(["create", "set", "set", "set", "set"], zxids))
+        for i, zxid in enumerate(zxids):
+            assert run("get", "/a", "--dir", backups.path, "--at", hex(zxid)) == str(i)
+            assert run("get", "/a", "--from", backups.path, "--at", hex(zxid)) == str(i)
+            assert restore(backups.path, "--check", "--at", hex(zxid))["zxid"] == hex(zxid)
+        assert run("get", "/a", "--dir", backups.path) == "4"
+        client.delete("/a")
+        backups.take()
+        run("undelete", "/a", "--dir", backups.path, "--server", server.host)
+        assert client.get("/a")[0] == b"4"
+        # what a crash and others leave is no backup
+        for name in (".new.part", "x.backup", "notes"):
+            with open(os.path.join(backups.path, name), "wb") as file:
+                file.write(b"CONCLBAK rubbish")
+        assert backups.take()["files"] == 7 and "x.backup: it is incomplete" in backups.complaint, backups.complaint
+        assert ".new.part" not in os.listdir(backups.path)
+        with open(os.path.join(backups.path, ".lock"), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            backups.take(fails=True)
+            assert "in progress" in backups.complaint, backups.complaint
+        with Conclave(SUPER, admin=True) as other:
+            foreign = Backups(other, backups.path)
+            foreign.take(fails=True)
+            assert "another ensemble" in foreign.complaint and len(backups.names()) == 8, foreign.complaint
+            assert foreign.take("--full")["series"] == 4
+            backups.take(fails=True)
+        for words in (["--keep-age", "30"], ["--keep-size", "ten"], ["--full-every", "0d"], ["--since", "x"]):
+            assert run("backup", "--dir", folder("b"), *words, fails=True)
+        run("backup", folder("x"), "--keep-age", "1d", fails=True)
+        run("history", "/a", "--dir", folder("none"), fails=True)
+        os.mkdir(folder("empty"))
+        assert "no full backup" in run("history", "/a", "--dir", folder("empty"), fails=True)
+        close(client)
+
+
+def retention():
+    """Old series go as a whole, by age and size; never the newest, and none while that one is not good."""
+    with Folder() as folder, Conclave(SUPER, admin=True) as server:
+        backups = Backups(server, folder("b"))
+        client = connect(server)
+        client.create("/a", os.urandom(50000))
+        for i in range(6):
+            client.set("/a", os.urandom(50000))
+            backups.take(*(["--full"] if i in (2, 4) else []))
+        names = backups.names()
+        assert backups.take("--keep-age", "1d", "--keep-size", "1G")["removed_files"] == 0
+        # the two oldest series are as large as they are; both go when that is too much
+        sizes = [os.path.getsize(os.path.join(backups.path, name)) for name in names]
+        got = backups.take("--keep-size", str(sum(sizes[2:]) + 2000))
+        assert (got["removed_series"], got["removed_files"], got["series"]) == (1, 2, 2), got
+        assert got["removed_bytes"] == sum(sizes[:2]) and backups.names()[:4] == names[2:], got
+        assert backups.take("--keep-size", "1K")["series"] == 1
+        assert "the newest series alone" in backups.complaint and backups.names()[0] == names[4], backups.complaint
+        time.sleep(1.1)
+        assert backups.take("--keep-age", "1s")["removed_files"] == 0  # it is the only one
+        backups.take("--full")
+        time.sleep(1.1)
+        before = backups.names()
+        got = backups.take("--full", "--keep-age", "1s")
+        assert (got["series"], got["removed_files"]) == (1, len(before)) and restore(backups.path, "--check"), got
+        # a damaged newest series: a new one begins before anything is removed
+        backups.take("--full")
+        backups.take()
+        damage(os.path.join(backups.path, backups.names()[1]))
+        time.sleep(1.1)
+        got = backups.take("--keep-age", "1s")
+        assert not got["incremental"] and "damaged at byte" in backups.complaint, (got, backups.complaint)
+        checked = restore(backups.path, "--check")
+        assert (got["series"], got["removed_files"]) == (2, 1) and checked["zxid"] == got["zxid"], (got, checked, backups.names())
+        # history does without the damaged series, and says so
+        done = subprocess.run([program(), "history", "/a", "--dir", backups.path], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and "left out" in done.stderr and "set" in done.stdout, done
+        # also if it is the last file, which nothing can continue
+        damage(got["file"])
+        assert not backups.take()["incremental"] and "damaged at byte" in backups.complaint
+        # no new backup, no removal
+        before = backups.names()
+        time.sleep(1.1)
+        server.kill()
+        backups.take("--keep-age", "1s", fails=True)
+        assert backups.names() == before
+        client.stop()
+        client.close()
+
+
+def gap_between_series():
+    """Where the server's log begins too late, a new series begins, and history shows what it can of the time between."""
+    with Folder() as folder, Conclave([*SUPER, "--snapCount", "200", "--forceSync", "no"], admin=True) as server:
+        backups = Backups(server, folder("b"))
+        client = connect(server)
+        client.create("/n", b"")
+        client.create("/gone", b"")
+        backups.take()
+        client.delete("/gone")
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            assert time.monotonic() < deadline, "the log is never trimmed"
+            for _ in range(400):
+                client.set("/n", b"y" * 8000)
+            done = subprocess.run([program(), "backup", folder("y"), "--since", os.path.join(backups.path, backups.names()[0]),
+                                   "--admin", f"127.0.0.1:{server.admin_port}", *AUTH], capture_output=True, timeout=60, check=False)
+            if done.returncode != 0:
+                break
+            os.unlink(folder("y"))
+        got = backups.take()
+        assert not got["incremental"] and got["series"] == 2 and "a new series begins" in backups.complaint, backups.complaint
+        assert [row[0] for row in backups.history("/gone")] == ["create", "gone"]
+        shown = [row[0] for row in backups.history("/n")]
+        assert shown[:2] == ["create", "state"] and set(shown[2:]) <= {"set"}, shown
+        run("undelete", "/gone", "--dir", backups.path, "--server", server.host)
+        assert client.exists("/gone")
+        close(client)
+
+
 def rights_and_limits():
     """Only administrators; one backup at a time; a client that reads nothing holds nobody up."""
     with Folder() as folder, Conclave(SUPER, admin=True) as server:
@@ -497,7 +662,7 @@ def main():
         return cases.skip_all(missing)
     points = Points(options.points, options.seed)
     return cases.run([points.random_moments, under_writes, damaged_files, chains, sessions_go_on, history_and_undelete,
-                      rights_and_limits], options.only)
+                      folder_of_series, retention, gap_between_series, rights_and_limits], options.only)
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ static unsigned restore_submit(struct backup *b, struct slice file, const char *
         *ret_why = "This is not a complete snapshot from this program's command snapshot";
         return 400;
     case CONCLAVE_ETOOBIG:
-        *ret_why = "The snapshot is too large";
+        *ret_why = "The snapshot is too large for one entry of the log: use conclave restore";
         return 413;
     case CONCLAVE_ENOMEM:
         *ret_why = "Out of memory";

@@ -3,15 +3,13 @@
  * reported complete can be restored. The file gets its name when it is complete and on the disk.
  */
 #include "backup/backup_load.h"
-#include "backup/file/backup_reader.h"
 #include "base/json.h"
+#include "cli/backup/backup_dir.h"
+#include "cli/backup/backup_download.h"
 #include "cli/backup/moment.h"
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
-#include "cli/common/server_query.h"
-#include "cli/ops/admin_request.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,25 +18,43 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { QUIET_MS = 120000 }; /* the server may read a large snapshot before its first byte */
+enum { FULL_EVERY_MS = 7 * 86400 * 1000 };
 
 struct backup_options {
     struct common_options common;
     const char *admin;
     const char *since;
+    const char *dir;
+    const char *full_every;
+    const char *keep_age;
+    const char *keep_size;
+    bool full;
 };
 
 static const struct option_row ROWS[] = {
     {"admin", 0, OPTION_STRING, offsetof(struct backup_options, admin), "HOST:PORT",
-     "The HTTP port of the server (127.0.0.1:8080). Any member will do."},
+     "The HTTP port of the server. Any member will do. Default: that of a server of --server or "
+     "$CONCLAVE_SERVER, rather not the leader; without these 127.0.0.1:8080."},
     {"since", 0, OPTION_STRING, offsetof(struct backup_options, since), "FILE",
      "Only what came after the backup in FILE, full or incremental."},
+    {"dir", 0, OPTION_STRING, offsetof(struct backup_options, dir), "DIR",
+     "Add a file to the backups in DIR, for a timer. It continues them, or is a full backup where "
+     "that is due."},
+    {"full-every", 0, OPTION_STRING, offsetof(struct backup_options, full_every), "AGE",
+     "With --dir: a full backup when the newest one is this old (7d)."},
+    {"full", 0, OPTION_FLAG, offsetof(struct backup_options, full), NULL,
+     "With --dir: a full backup now, of whichever ensemble."},
+    {"keep-age", 0, OPTION_STRING, offsetof(struct backup_options, keep_age), "AGE",
+     "With --dir: remove what is older, such as 30d. A full backup goes together with all that "
+     "continue it; the newest ones stay."},
+    {"keep-size", 0, OPTION_STRING, offsetof(struct backup_options, keep_size), "SIZE",
+     "With --dir: remove the oldest until all have at most SIZE, such as 10G."},
     {.name = NULL},
 };
 
 static const struct command_usage USAGE = {
     .name = "backup",
-    .forms = (const char *const[]){"FILE [options]", "- [options]", NULL},
+    .forms = (const char *const[]){"FILE [options]", "- [options]", "--dir DIR [options]", NULL},
     .about =
         "Writes a backup of a running server or ensemble to FILE, or to the standard output: a "
         "consistent state and the changes behind it, up to all that the server had applied when "
@@ -48,185 +64,42 @@ static const struct command_usage USAGE = {
         "\"conclave restore\" checks and uses the file.",
     .rows = ROWS,
     .more = "With --json: {\"file\", \"bytes\", \"zxid\", \"since_zxid\", \"incremental\", "
-            "\"time_ms\", \"ensemble\"}.\n",
+            "\"time_ms\", \"ensemble\"}; with --dir also {\"dir\", \"series\", \"files\", "
+            "\"dir_bytes\", \"removed_series\", \"removed_files\", \"removed_bytes\"}.\n",
     .client = true,
-    .operands = {1, 1},
+    .operands = {0, 1},
 };
 
-/* What comes. */
-struct backup_download {
-    struct buf head; /* of the answer; when it is complete, the text of an error */
-    bool in_body;
-    unsigned status;
-    struct backup_reader *reader;
-    struct backup_header header;
-    int fd;
-    uint64_t bytes;
-    int write_error; /* errno */
-    int code;        /* of the reader */
-};
-
-static int on_header(void *ctx, const struct backup_header *header)
-{
-    struct backup_download *d = ctx;
-    d->header = *header;
-    return 0;
-}
-
-static int take_body(struct backup_download *d, struct slice bytes)
-{
-    if (d->status != 200) {
-        buf_append_slice(&d->head, bytes);
-        return d->head.len > 65536 ? CONCLAVE_ETOOBIG : 0;
-    }
-    assert(d->in_body && d->write_error == 0);
-    d->code = backup_reader_feed(d->reader, bytes);
-    if (d->code == 0 && !fd_write_all(d->fd, bytes)) {
-        d->write_error = errno;
-        return CONCLAVE_EIO;
-    }
-    d->bytes += bytes.len;
-    return d->code;
-}
-
-static int take(void *ctx, struct slice bytes)
-{
-    struct backup_download *d = ctx;
-    if (d->in_body) {
-        return take_body(d, bytes);
-    }
-    buf_append_slice(&d->head, bytes);
-    const char *text = buf_cstr(&d->head);
-    const char *end = text != NULL ? strstr(text, "\r\n\r\n") : NULL;
-    if (end == NULL) {
-        return d->head.len > 65536 ? CONCLAVE_EPROTO : 0;
-    }
-    if (strncmp(text, "HTTP/1.", 7) != 0) {
-        return CONCLAVE_EPROTO;
-    }
-    d->status = (unsigned)strtoul(text + 9, NULL, 10);
-    assert(!d->in_body && d->bytes == 0);
-    d->in_body = true;
-    struct buf rest;
-    size_t at = (size_t)(end + 4 - text);
-    buf_init(&rest, 0);
-    buf_append(&rest, d->head.data + at, d->head.len - at);
-    buf_reset(&d->head);
-    int rc = buf_ok(&rest) ? take_body(d, buf_slice(&rest)) : CONCLAVE_ENOMEM;
-    buf_finish(&rest);
-    return rc;
-}
-
-/* Why the download did not succeed: printed. */
-static int download_judge(struct backup_download *d, const struct backup_options *o,
-                          const char *file, const struct server_query *ask)
-{
-    const char *name = USAGE.name;
-    uint64_t offset;
-    if (d->write_error != 0) {
-        fprintf(stderr, "conclave %s: %s: cannot be written: %s\n", name, file,
-                strerror(d->write_error));
-        return CLI_EXIT_IO;
-    }
-    if (d->in_body && d->status != 200) {
-        int code = admin_request_refused(name, o->admin, d->status, &d->head);
-        if (d->status == 409) {
-            fprintf(stderr, "conclave %s: take a full backup, without --since\n", name);
-        }
-        return code;
-    }
-    if (d->code != 0 || (d->in_body && (d->code = backup_reader_end(d->reader)) != 0)) {
-        const char *why = backup_reader_problem(d->reader, &offset);
-        fprintf(stderr,
-                "conclave %s: %s: what came is not a whole backup: %s%s%s; see the server's log\n",
-                name, o->admin, why, ask->error != 0 ? ", " : "", ask->error != 0 ? ask->why : "");
-        return CLI_EXIT_FAILED;
-    }
-    if (!d->in_body) {
-        fprintf(stderr, "conclave %s: %s: %s; name a server's HTTP port with --admin HOST:PORT\n",
-                name, o->admin,
-                ask->error != 0 ? ask->why : "this is not the HTTP port of a server");
-        return CLI_EXIT_UNAVAILABLE;
-    }
-    return 0;
-}
-
-/* The path and arguments of the request, for the backup that --since names. */
-static int make_target(const struct backup_options *o, struct buf *out)
-{
-    struct backup_header h;
-    uint64_t bytes;
-    char *text = NULL;
-    buf_append_str(out, "/backup");
-    if (o->since == NULL) {
-        return 0;
-    }
-    int rc = backup_read_header(o->since, &h, &bytes, &text);
-    if (rc != 0) {
-        fprintf(stderr, "conclave %s: %s\n", USAGE.name,
-                text != NULL ? text : conclave_strerror(rc));
-        free(text);
-        return CLI_EXIT_FAILED;
-    }
-    buf_printf(out, "?since=%" PRIu64 "&term=%" PRIu64 "&zxid=0x%" PRIx64 "&cluster=", h.end_index,
-               h.end_term, (uint64_t)h.end_zxid);
-    for (size_t i = 0; i < sizeof h.cluster; i++) {
-        buf_printf(out, "%02x", h.cluster[i]);
-    }
-    return 0;
-}
-
-static int download_run(struct backup_download *d, const struct backup_options *o, const char *file)
-{
-    struct server_query ask = {.take = take, .take_ctx = d};
-    struct buf target;
-    struct buf question;
-    char header[ADMIN_AUTH_MAX];
-    const char *authorization = admin_authorization(&o->common, header);
-    if (!server_query_address(&ask, o->admin)) {
-        fprintf(stderr, "conclave %s: --admin wants HOST:PORT, not \"%s\"\n", USAGE.name, o->admin);
-        return CLI_EXIT_USAGE;
-    }
-    buf_init(&target, 0);
-    buf_init(&question, 0);
-    int code = make_target(o, &target);
-    buf_printf(&question, "GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n",
-               buf_cstr(&target) != NULL ? buf_cstr(&target) : "", o->admin);
-    if (authorization != NULL) {
-        buf_printf(&question, "Authorization: %s\r\n", authorization);
-    }
-    buf_append_str(&question, "\r\n");
-    ask.question = buf_slice(&question);
-    int64_t quiet_ms = o->common.timeout_ms > QUIET_MS ? o->common.timeout_ms : QUIET_MS;
-    if (code == 0) {
-        code = buf_ok(&question) && buf_ok(&target)
-                   ? server_query_all(USAGE.name, &o->common, quiet_ms, &ask, 1)
-                   : fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
-        code = code == 0 ? download_judge(d, o, file, &ask) : code;
-        buf_finish(&ask.answer);
-    }
-    buf_finish(&target);
-    buf_finish(&question);
-    return code;
-}
-
-static int print_result(const struct backup_download *d, const struct backup_options *o,
-                        const char *file)
+static void print_line(FILE *out, const char *file, const struct backup_downloaded *d,
+                       const struct backup_options *o, const struct backup_dir_done *dir)
 {
     const struct backup_header *h = &d->header;
-    bool piped = strcmp(file, "-") == 0;
-    char hex[2 * BACKUP_CLUSTER_SIZE + 1];
     char when[MOMENT_TEXT_MAX];
+    fprintf(out, "%s: %s, up to zxid 0x%" PRIx64 ", %s, %" PRIu64 " bytes\n", file,
+            h->incremental ? "incremental backup" : "full backup", (uint64_t)h->end_zxid,
+            moment_text(h->made_ms, when), d->bytes);
+    if (dir != NULL) {
+        fprintf(
+            out,
+            "%s: %zu series, %zu files, %" PRIu64 " bytes; removed %zu files, %" PRIu64 " bytes\n",
+            o->dir, dir->series, dir->files, dir->bytes, dir->removed_files, dir->removed_bytes);
+    }
+}
+
+/* dir: NULL without --dir. */
+static int print_result(const char *file, const struct backup_downloaded *d,
+                        const struct backup_options *o, const struct backup_dir_done *dir)
+{
+    const struct backup_header *h = &d->header;
+    FILE *out = strcmp(file, "-") == 0 ? stderr : stdout;
+    char hex[2 * BACKUP_CLUSTER_SIZE + 1];
     struct json j;
+    if (!o->common.json) {
+        print_line(out, file, d, o, dir);
+        return 0;
+    }
     for (size_t i = 0; i < sizeof h->cluster; i++) {
         snprintf(hex + 2 * i, 3, "%02x", h->cluster[i]);
-    }
-    if (!o->common.json) {
-        fprintf(piped ? stderr : stdout,
-                "%s: %s, up to zxid 0x%" PRIx64 ", %s, %" PRIu64 " bytes\n", file,
-                h->incremental ? "incremental backup" : "full backup", (uint64_t)h->end_zxid,
-                moment_text(h->made_ms, when), d->bytes);
-        return 0;
     }
     json_line_begin(&j);
     json_member_string(&j, "file", file);
@@ -236,9 +109,20 @@ static int print_result(const struct backup_download *d, const struct backup_opt
     json_member_bool(&j, "incremental", h->incremental);
     json_member_int(&j, "time_ms", h->made_ms);
     json_member_string(&j, "ensemble", hex);
-    int error = json_line_print(&j, piped ? stderr : stdout);
+    if (dir != NULL) {
+        json_member_string(&j, "dir", o->dir);
+        json_member_uint(&j, "series", dir->series);
+        json_member_uint(&j, "files", dir->files);
+        json_member_uint(&j, "dir_bytes", dir->bytes);
+        json_member_uint(&j, "removed_series", dir->removed_series);
+        json_member_uint(&j, "removed_files", dir->removed_files);
+        json_member_uint(&j, "removed_bytes", dir->removed_bytes);
+    }
+    int error = json_line_print(&j, out);
     return error == 0 ? 0 : fail(USAGE.name, NULL, error);
 }
+
+/* --- one file --------------------------------------------------------------------------------- */
 
 /* Gives the complete file its name. */
 static int keep_file(int fd, const char *part, const char *file)
@@ -251,54 +135,123 @@ static int keep_file(int fd, const char *part, const char *file)
     return 0;
 }
 
-static int run_to_file(struct backup_download *d, const struct backup_options *o, const char *file)
+static int download_to(const struct backup_options *o, const char *admin, const char *file, int fd,
+                       struct backup_downloaded *ret)
+{
+    struct backup_header since;
+    struct backup_request request = {.common = &o->common, .admin = admin, .file = file, .fd = fd};
+    uint64_t bytes;
+    char *text = NULL;
+    int rc = o->since != NULL ? backup_read_header(o->since, &since, &bytes, &text) : 0;
+    if (rc != 0) {
+        fprintf(stderr, "conclave %s: %s\n", USAGE.name,
+                text != NULL ? text : conclave_strerror(rc));
+        free(text);
+        return CLI_EXIT_FAILED;
+    }
+    request.since = o->since != NULL ? &since : NULL;
+    int code = backup_download(&request, ret);
+    if (code != 0 && ret->since_gone) {
+        fprintf(stderr, "conclave %s: take a full backup, without --since\n", USAGE.name);
+    }
+    return code;
+}
+
+static int run_to_file(const struct backup_options *o, const char *admin, const char *file,
+                       struct backup_downloaded *ret)
 {
     struct buf part;
     buf_init(&part, 0);
     buf_printf(&part, "%s.part", file);
     const char *path = buf_cstr(&part);
     int code;
+    int fd;
     if (path == NULL) {
         code = fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
     } else if (access(file, F_OK) == 0) {
         fprintf(stderr, "conclave %s: %s exists already: name a new file\n", USAGE.name, file);
         code = CLI_EXIT_USAGE;
-    } else if ((d->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) <
-               0) {
+    } else if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0) {
         fprintf(stderr, "conclave %s: %s: cannot be made: %s\n", USAGE.name, path, strerror(errno));
         code = CLI_EXIT_IO;
     } else {
-        code = download_run(d, o, file);
-        code = code == 0 ? keep_file(d->fd, path, file) : code;
+        code = download_to(o, admin, file, fd, ret);
+        code = code == 0 ? keep_file(fd, path, file) : code;
         (void)unlink(path);
-        close(d->fd);
+        close(fd);
     }
     buf_finish(&part);
     return code;
 }
 
+static int run_file(const struct backup_options *o, const char *admin, const char *file)
+{
+    struct backup_downloaded d;
+    int code = strcmp(file, "-") == 0 ? download_to(o, admin, file, STDOUT_FILENO, &d)
+                                      : run_to_file(o, admin, file, &d);
+    return code == 0 ? print_result(file, &d, o, NULL) : code;
+}
+
+/* --- a folder --------------------------------------------------------------------------------- */
+
+/* Reads the values. OPTIONS_GO_ON, or the exit code. */
+static int read_dir_options(const struct backup_options *o, struct backup_dir_options *ret)
+{
+    const struct usage_rule rules[] = {
+        {o->full_every != NULL && !backup_age_parse(o->full_every, &ret->full_every_ms),
+         "--full-every wants an age, such as 7d or 12h"},
+        {o->keep_age != NULL && !backup_age_parse(o->keep_age, &ret->keep.age_ms),
+         "--keep-age wants an age, such as 30d or 12h"},
+        {o->keep_size != NULL && !backup_size_parse(o->keep_size, &ret->keep.bytes),
+         "--keep-size wants a size, such as 10G or 500M"},
+        {false, NULL},
+    };
+    return usage_check(&USAGE, rules);
+}
+
+static int run_dir(const struct backup_dir_options *dir, const struct backup_options *o)
+{
+    struct backup_dir_done done;
+    int code = backup_to_dir(dir, &done);
+    if (done.file != NULL) {
+        int printed = print_result(done.file, &done.backup, o, &done);
+        code = code == 0 ? printed : code;
+    }
+    free(done.file);
+    return code;
+}
+
 int command_backup(int argc, char **argv)
 {
-    struct backup_options o = {.common = COMMON_OPTIONS_INIT, .admin = "127.0.0.1:8080"};
-    struct backup_download d = {.fd = STDOUT_FILENO};
+    struct backup_options o = {.common = COMMON_OPTIONS_INIT};
     struct operands operands;
+    char admin[ROSTER_ADDRESS_MAX];
     int code = options_parse(&USAGE, argc, argv, &o, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    const char *file = operands.words[0];
-    const struct backup_reader_callbacks callbacks = {&d, on_header, NULL};
-    buf_init(&d.head, 0);
-    d.reader = backup_reader_create(&callbacks);
-    if (d.reader == NULL) {
-        code = fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
-    } else {
-        code = strcmp(file, "-") == 0 ? download_run(&d, &o, file) : run_to_file(&d, &o, file);
+    struct backup_dir_options dir = {
+        .common = &o.common,
+        .admin = admin,
+        .dir = o.dir,
+        .full = o.full,
+        .full_every_ms = FULL_EVERY_MS,
+    };
+    bool of_dir = o.full || o.full_every != NULL || o.keep_age != NULL || o.keep_size != NULL;
+    const struct usage_rule rules[] = {
+        {operands.count + (o.dir != NULL) != 1, "give a FILE, - or --dir DIR"},
+        {o.dir != NULL && o.since != NULL, "--since goes with FILE: --dir finds it itself"},
+        {o.dir == NULL && of_dir, "--full, --full-every, --keep-age and --keep-size go with --dir"},
+        {false, NULL},
+    };
+    code = usage_check(&USAGE, rules);
+    code = code == OPTIONS_GO_ON ? read_dir_options(&o, &dir) : code;
+    if (code != OPTIONS_GO_ON) {
+        return code;
     }
+    code = backup_find_admin(&o.common, o.admin, admin);
     if (code == 0) {
-        code = print_result(&d, &o, file);
+        code = o.dir != NULL ? run_dir(&dir, &o) : run_file(&o, admin, operands.words[0]);
     }
-    backup_reader_destroy(d.reader);
-    buf_finish(&d.head);
-    return code;
+    return output_end(USAGE.name, code);
 }

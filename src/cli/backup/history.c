@@ -31,14 +31,16 @@ static const struct option_row ROWS[] = {
 
 static const struct command_usage USAGE = {
     .name = "history",
-    .forms = (const char *const[]){"PATH --from FILE... [options]", NULL},
+    .forms =
+        (const char *const[]){"PATH --dir DIR [options]", "PATH --from FILE... [options]", NULL},
     .about =
         "Shows what happened to a node, from backups: a full one and the incremental ones that "
         "continue it. Each change with its zxid, its time by the leader's clock, the session that "
         "made it, the address of the client and its identities.\n"
         "\n"
         "The snapshot that a full backup begins with has only states: of a node that was made "
-        "before, the last change is shown, without who made it.",
+        "before, the last change is shown, without who made it. Of a folder all backups are read; "
+        "what happened in a gap between them is shown in the same way.",
     .rows = ROWS,
     .more = "With --json: {\"path\", \"changes\":[{\"zxid\", \"time_ms\", \"operation\", \"by\", "
             "\"session\", \"address\", \"identities\", \"version\", \"data_length\"}]}; null is "
@@ -52,6 +54,7 @@ struct history {
     bool begun; /* the first state was seen */
     bool there;
     struct wire_stat stat; /* while it is there */
+    struct past_walk walk;
     struct record out;
     size_t rows;
     int error;
@@ -151,7 +154,10 @@ static void history_print(struct history *h, const struct backup_change *change,
         json_object_begin(j);
         json_member_hex(j, "zxid", zxid);
         json_member_int(j, "time_ms", time_ms);
-        json_member_string(j, "operation", operation[0] == '(' ? "state" : operation);
+        json_member_string(j, "operation",
+                           operation[0] != '(' ? operation
+                           : there             ? "state"
+                                               : "gone");
         json_member_string_or_null(j, "by", by);
         history_json(j, h, there, change, address, &ids);
         json_object_end(j);
@@ -175,6 +181,22 @@ static void history_print(struct history *h, const struct backup_change *change,
     buf_finish(&ids);
 }
 
+/* The state behind a gap between two series: what happened in it, as far as that shows. */
+static void history_gap(struct history *h, const struct state *s, bool there,
+                        const struct wire_stat *now)
+{
+    bool was = h->there;
+    assert(h->begun && h->walk.gap);
+    bool same = was && there && operation_of(h, true, now) == NULL;
+    h->stat = there ? *now : h->stat;
+    h->there = there;
+    if (there && !same) {
+        history_print(h, NULL, "(before)", now->mzxid, now->mtime, true);
+    } else if (was && !there) {
+        history_print(h, NULL, "(gone)", state_zxid(s), state_time_ms(s), false);
+    }
+}
+
 static void history_changed(void *ctx, const struct state *s, const struct backup_change *change)
 {
     struct history *h = ctx;
@@ -191,6 +213,10 @@ static void history_changed(void *ctx, const struct state *s, const struct backu
         h->there = there;
         return;
     }
+    if (h->walk.gap) {
+        history_gap(h, s, there, &now);
+        return;
+    }
     const char *operation = operation_of(h, there, &now);
     h->stat = there ? now : h->stat;
     if (operation != NULL) {
@@ -205,7 +231,6 @@ int command_history(int argc, char **argv)
 {
     struct history_options o = {.json = false};
     struct operands operands;
-    struct backup_loaded loaded;
     int code = options_parse(&USAGE, argc, argv, &o, &operands);
     code = code == OPTIONS_GO_ON ? path_check(&USAGE, operands.words[0]) : code;
     if (code != OPTIONS_GO_ON) {
@@ -219,15 +244,14 @@ int command_history(int argc, char **argv)
         json_key(&h.out.j, "changes");
         json_array_begin(&h.out.j);
     }
-    code = past_load(&USAGE, &o.past, operands.words + 1, (size_t)operands.count - 1,
-                     history_changed, &h, &loaded);
+    h.walk = (struct past_walk){.changed = history_changed, .ctx = &h};
+    code = past_walk(&USAGE, &o.past, operands.words + 1, (size_t)operands.count - 1, &h.walk);
     if (code != 0) {
         if (o.json) {
             json_finish(&h.out.j);
         }
         return code;
     }
-    backup_loaded_finish(&loaded);
     if (o.json) {
         json_array_end(&h.out.j);
         h.error = json_line_print(&h.out.j, stdout) != 0 ? CONCLAVE_EIO : h.error;

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "cli/backup/branch_copy.h"
 #include "cli/backup/moment.h"
+#include "cli/backup/past.h"
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/options.h"
@@ -50,7 +51,8 @@ static const struct command_usage USAGE = {
                                    "FILE... --subtree PATH [--to PATH] [options]", NULL},
     .about =
         "Makes a data folder from a full backup and the incremental ones that continue it, in "
-        "their order. All files are checked before anything is written.\n"
+        "their order, or from a folder of \"conclave backup --dir\". All files are checked before "
+        "anything is written.\n"
         "\n"
         "A server that starts with the folder serves alone, or founds a new ensemble with others "
         "that begin with empty folders. Sessions in the backup have their full timeout to come "
@@ -173,10 +175,16 @@ int command_restore(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    const struct backup_load_options options = {.files = (const char *const *)operands.words,
-                                                .count = (size_t)operands.count,
-                                                .moment = moment};
+    struct backup_load_options options = {.moment = moment};
+    struct past_files files;
+    code = past_files_open(USAGE.name, (const char *const *)operands.words, (size_t)operands.count,
+                           &files);
+    if (code != 0) {
+        return code;
+    }
+    options.files = past_files_of(&files, &moment, &options.count);
     int rc = backup_load(&options, &loaded, &text);
+    past_files_close(&files);
     if (rc != 0) {
         fprintf(stderr, "conclave %s: %s\n", USAGE.name,
                 text != NULL ? text : conclave_strerror(rc));

@@ -37,7 +37,8 @@ static const struct option_row ROWS[] = {
 
 static const struct command_usage USAGE = {
     .name = "undelete",
-    .forms = (const char *const[]){"PATH --from FILE... [options]", NULL},
+    .forms =
+        (const char *const[]){"PATH --dir DIR [options]", "PATH --from FILE... [options]", NULL},
     .about =
         "Creates a deleted node and the nodes below it again, with data and ACLs, as they were "
         "before they were deleted: deletions of a minute or less between them belong together. "
@@ -110,12 +111,11 @@ static int search_moment(const struct undelete_options *o, const char *path, cha
                          size_t more_count, char ret[32])
 {
     struct undelete_search u = {.path = slice_str(path), .run_zxid = -1, .found_zxid = -1};
-    struct backup_loaded loaded;
-    int code = past_load(&USAGE, &o->past, more, more_count, search_changed, &u, &loaded);
+    struct past_walk walk = {.changed = search_changed, .ctx = &u};
+    int code = past_walk(&USAGE, &o->past, more, more_count, &walk);
     if (code != 0) {
         return code;
     }
-    backup_loaded_finish(&loaded);
     if (u.error != 0) {
         return fail(USAGE.name, path, u.error);
     }
@@ -151,7 +151,7 @@ int command_undelete(int argc, char **argv)
         code = search_moment(&o, path, more, more_count, at);
         o.past.at = at;
     }
-    code = code == 0 ? past_load(&USAGE, &o.past, more, more_count, NULL, NULL, &loaded) : code;
+    code = code == 0 ? past_load(&USAGE, &o.past, more, more_count, &loaded) : code;
     if (code != 0) {
         return code;
     }

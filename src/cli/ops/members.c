@@ -210,8 +210,9 @@ static int transfer_prepare(const struct members_options *options, uint64_t *ret
         fprintf(stderr, "conclave members: there is no leader; see \"conclave status\"\n");
         code = CLI_EXIT_UNAVAILABLE;
     } else if (code == 0) {
-        code = members_admin_find(MEMBERS_USAGE.name, &options->common, &roster, *ret_leader, 0,
-                                  ret_admin);
+        const struct admin_wanted wanted = {.leader = *ret_leader};
+        code =
+            members_admin_find(MEMBERS_USAGE.name, &options->common, &roster, &wanted, ret_admin);
     }
     ensemble_view_finish(&roster);
     return code;

@@ -60,7 +60,7 @@ static const char *admin_objection(const struct ensemble_view_server *s, struct 
 }
 
 static void tell_no_admin(const char *command, const struct ensemble_view *view,
-                          const char *const *reasons)
+                          const struct admin_wanted *wanted, const char *const *reasons)
 {
     fprintf(stderr,
             "conclave %s: found no HTTP port of the ensemble that answers, and only there this can "
@@ -71,20 +71,26 @@ static void tell_no_admin(const char *command, const struct ensemble_view *view,
         fprintf(stderr, "  %s: %s%s%s\n", s->address, s->admin, s->admin[0] != '\0' ? ": " : "",
                 reasons[i]);
     }
-    fprintf(stderr, "Run this command on the machine of a server, let the port serve other "
-                    "machines (admin.serverAddress), or name one with --admin HOST:PORT. A leader "
-                    "also hands over when it is stopped with SIGTERM.\n");
+    fprintf(stderr,
+            "Run this command on the machine of a server, let the port serve other machines "
+            "(admin.serverAddress), or name one with --admin HOST:PORT.%s\n",
+            wanted->spare_leader ? ""
+                                 : " A leader also hands over when it is stopped with SIGTERM.");
 }
 
-/* The first server that is not excluded by a reason, the leader before all others; count: none. */
-static size_t first_without(const struct ensemble_view *view, uint64_t leader,
-                            const char *const *reasons)
+/* The wanted server with the highest rank that is not excluded by a reason; count: none. */
+static size_t best_without(const struct ensemble_view *view, const struct admin_wanted *wanted,
+                           const char *const *reasons)
 {
     size_t best = view->count;
+    int best_rank = 0;
     for (size_t i = 0; i < view->count; i++) {
-        if (reasons[i] == NULL &&
-            (best == view->count || (view->servers[i].id == leader && leader != 0))) {
+        const struct ensemble_view_server *s = &view->servers[i];
+        bool leads = s->id == wanted->leader && wanted->leader != 0;
+        int rank = wanted->spare_leader ? 1 + s->serves + (s->serves && !leads) : 1 + leads;
+        if (reasons[i] == NULL && rank > best_rank) {
             best = i;
+            best_rank = rank;
         }
     }
     return best;
@@ -98,17 +104,17 @@ struct admin_search {
 };
 
 static int search_all(const char *command, const struct common_options *options,
-                      const struct ensemble_view *view, uint64_t leader, uint64_t only,
+                      const struct ensemble_view *view, const struct admin_wanted *wanted,
                       struct admin_search *a)
 {
     char quorum[QUORUM_ADDRESS_MAX];
     size_t n = 0;
-    quorum_address(view, leader, quorum);
+    quorum_address(view, wanted->leader, quorum);
     for (size_t i = 0; i < view->count; i++) {
         const struct ensemble_view_server *s = &view->servers[i];
         if (!s->answered) {
             a->reasons[i] = s->state;
-        } else if (only != 0 && s->id != only) {
+        } else if (wanted->only != 0 && s->id != wanted->only) {
             a->reasons[i] = "it is another server";
         } else if (s->brief) {
             a->reasons[i] = "it does not tell its HTTP port, as a Conclave server does";
@@ -133,7 +139,7 @@ static int search_all(const char *command, const struct common_options *options,
 }
 
 int members_admin_find(const char *command, const struct common_options *options,
-                       const struct ensemble_view *view, uint64_t leader, uint64_t only,
+                       const struct ensemble_view *view, const struct admin_wanted *wanted,
                        char ret[ROSTER_ADDRESS_MAX])
 {
     struct admin_search a = {
@@ -145,12 +151,12 @@ int members_admin_find(const char *command, const struct common_options *options
     if (a.asks == NULL || a.reasons == NULL || a.texts == NULL) {
         fprintf(stderr, "conclave %s: out of memory\n", command);
     } else {
-        code = search_all(command, options, view, leader, only, &a);
-        size_t best = code == 0 ? first_without(view, leader, a.reasons) : view->count;
+        code = search_all(command, options, view, wanted, &a);
+        size_t best = code == 0 ? best_without(view, wanted, a.reasons) : view->count;
         if (best < view->count) {
             memcpy(ret, view->servers[best].admin, ROSTER_ADDRESS_MAX);
         } else if (code == 0) {
-            tell_no_admin(command, view, a.reasons);
+            tell_no_admin(command, view, wanted, a.reasons);
             code = CLI_EXIT_UNAVAILABLE;
         }
     }

@@ -4,11 +4,18 @@
 
 #include "cli/common/ensemble_view.h"
 
-/* Finds a port that answers: of the server `only`, or (0) of any, the leader's first, because all of them pass a request on
- * to the leader. A port on a loopback address of another machine is taken only if this machine's port with that address
- * belongs to the same ensemble. 0 with "host:port", or the exit code after printing each server's reason. */
+/* Which server's port. */
+struct admin_wanted {
+    uint64_t leader; /* of the ensemble; 0: unknown */
+    uint64_t
+        only; /* this server's; 0: any, the leader's first, because all pass a request on to the leader */
+    bool spare_leader; /* the leader's last instead, and first of servers that serve */
+};
+
+/* Finds a port that answers. A port on a loopback address of another machine is taken only if this machine's port with that
+ * address belongs to the same ensemble. 0 with "host:port", or the exit code after printing each server's reason. */
 int members_admin_find(const char *command, const struct common_options *options,
-                       const struct ensemble_view *view, uint64_t leader, uint64_t only,
+                       const struct ensemble_view *view, const struct admin_wanted *wanted,
                        char ret[ROSTER_ADDRESS_MAX]);
 
 #endif

@@ -116,7 +116,8 @@ static int drain_find(const struct members_options *options, uint64_t id,
     if (code == 0 && options->admin != NULL) {
         snprintf(ret, ROSTER_ADDRESS_MAX, "%s", options->admin);
     } else if (code == 0) {
-        code = members_admin_find(MEMBERS_USAGE.name, &options->common, &view, 0, id, ret);
+        const struct admin_wanted wanted = {.only = id};
+        code = members_admin_find(MEMBERS_USAGE.name, &options->common, &view, &wanted, ret);
     }
     ensemble_view_finish(&view);
     return code;

@@ -28,7 +28,7 @@ static const struct option_row GET_ROWS[] = {
     OPTION_GROUP(READ_ROWS, 0),
     OPTION_GROUP(PAST_ROWS, offsetof(struct get_options, past)),
     {"at", 0, OPTION_STRING, offsetof(struct get_options, past.at), "ZXID|TIME",
-     "With --from: the data at this zxid, or at this time in UTC (\"2026-01-31 17:00:00\"); "
+     "With --dir or --from: the data at this zxid, or at this time in UTC (\"2026-01-31 17:00:00\"); "
      "without it, the newest in the files."},
     {.name = NULL},
 };
@@ -62,12 +62,13 @@ static int get_print(struct record *r, const struct conclave_reply *reply)
     return written ? 0 : CONCLAVE_EIO;
 }
 
-/* With --from no server is asked: answers from the backups, and that is all. */
+/* With --dir or --from no server is asked: answers from the backups, and that is all. */
 static int get_check(void *target, const struct operands *operands)
 {
     const struct get_options *o = target;
-    if (o->past.from.count == 0) {
-        return o->past.at == NULL ? OPTIONS_GO_ON : usage_error(&GET, "--at goes with --from");
+    if (!past_given(&o->past, 0)) {
+        return o->past.at == NULL ? OPTIONS_GO_ON
+                                  : usage_error(&GET, "--at goes with --dir or --from");
     }
     return output_end(GET.name, past_get(&GET, &o->past, operands->words[0], o->common.json));
 }
