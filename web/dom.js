@@ -90,6 +90,11 @@ export async function ask(name, args) {
   return response.json();
 }
 
+/** The address of a recipe's own page. */
+export function recipeHash(path) {
+  return "#/recipes" + path.split("/").map(encodeURIComponent).join("/");
+}
+
 /** The address of a node in the tree view. */
 export function nodeHash(path) {
   return "#/tree" + path.split("/").map(encodeURIComponent).join("/");

@@ -1,20 +1,23 @@
 // The first page: is all well, who leads, how fast is it.
 import { chart, span } from "./charts.js";
 import { bytes, count, duration, h, latency, many, moment, refresh } from "./dom.js";
+import { newest } from "./line.js";
 import { heldNow } from "./recipes.js";
 
 const part = {};
 
 /** The empty page; update fills it. */
 export function open() {
-  for (const name of ["alarms", "cards", "holds", "members", "charts"]) part[name] = h("section", { class: name });
+  for (const name of ["alarms", "cards", "holds", "handovers", "members", "charts"]) part[name] = h("section", { class: name });
   part.alarms.setAttribute("aria-live", "polite");
   part.alarms.setAttribute("aria-label", "Alarms");
   part.holds.classList.add("panel");
   part.holds.setAttribute("aria-label", "Elections and locks held now");
+  part.handovers.classList.add("panel");
+  part.handovers.setAttribute("aria-label", "Latest hand-overs");
   part.members.setAttribute("aria-label", "Members");
   part.charts.setAttribute("aria-label", "The last hour");
-  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.members, part.charts);
+  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.handovers, part.members, part.charts);
 }
 
 export function update(state) {
@@ -22,8 +25,9 @@ export function update(state) {
   if (!overview) return;
   const minute = Math.floor(Date.now() / 10000); // durations in words move on
   refresh(part.alarms, overview.alarms, alarms);
-  refresh(part.cards, { ...overview, alarms: 0, held: 0, minute }, cards);
+  refresh(part.cards, { ...overview, alarms: 0, held: 0, handovers: 0, minute }, cards);
   refresh(part.holds, { held: overview.held, minute }, ({ held }) => heldNow(held));
+  refresh(part.handovers, { list: overview.handovers, minute }, ({ list }) => newest(list));
   refresh(part.members, { members: overview.members, leader: overview.leader, id: overview.server?.id }, members);
   refresh(part.charts, { newest: history.samples.at(-1) ?? null, every: history.every_ms }, () => charts(history));
 }

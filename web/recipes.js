@@ -1,5 +1,6 @@
 // Recipes as what they are: who holds what, and who waits behind. Also the list on the first page.
-import { ask, count, duration, h, many, moment, nodeHash, refresh } from "./dom.js";
+import { ask, count, duration, h, many, moment, nodeHash, recipeHash, refresh } from "./dom.js";
+import * as line from "./line.js";
 
 const ORDER = ["election", "lock", "semaphore", "active/standby pair", "Redis set", "queue", "barrier", "group", "services", "config"];
 const TITLES = {
@@ -20,8 +21,11 @@ function address(label) {
   }
 }
 
+/** Kinds that somebody holds: they have a page of their own, with the history of their hand-overs. */
+const HELD_KINDS = ORDER.slice(0, 4);
+
 /** How a contender is called: by its own text, otherwise by its client. The node of a group's member is its name. */
-function who(place, named) {
+export function who(place, named) {
   const label = place.label?.startsWith("{") ? address(place.label) : place.label;
   const name = (named && !GUID.test(place.node) && place.node) || label || place.client || place.session || place.node;
   const more = [label, place.client, place.session && `session ${place.session}`].filter((part) => part && part !== name).join(", ");
@@ -39,12 +43,19 @@ function names(list, all) {
   return words.join(", ") + (all > list.length ? `, and ${count(all - list.length)} more` : "");
 }
 
-function held(since) {
+/** Since when a holder holds, if that is known, otherwise since when it is in the line. */
+function held(place) {
+  const words = place.from_ms ? "" : "in line since then";
+  return [moment(place.from_ms || place.since_ms), h("small", { class: "who" }, [duration(Date.now() - (place.from_ms || place.since_ms)), words].filter(Boolean).join(", "))];
+}
+
+function oldest(since) {
   return [moment(since), h("small", { class: "who" }, duration(Date.now() - since))];
 }
 
 function path(recipe) {
-  return h("a", { href: nodeHash(recipe.path), "data-key": `path ${recipe.kind} ${recipe.path}` }, h("code", {}, recipe.path));
+  const href = HELD_KINDS.includes(recipe.kind) ? recipeHash(recipe.path) : nodeHash(recipe.path);
+  return h("a", { href, "data-key": `path ${recipe.kind} ${recipe.path}` }, h("code", {}, recipe.path));
 }
 
 /** One row of elections and locks held now. */
@@ -54,7 +65,7 @@ function heldRow(recipe) {
     h("th", { scope: "row" }, path(recipe), h("small", { class: "who" }, recipe.kind + (recipe.library ? `, ${recipe.library}` : ""), recipe.permits ? `, ${many(recipe.permits, "permit")}` : "")),
     h("td", { "data-label": "Holder" }, recipe.holding ? places(recipe.holders, recipe.holding) : h("span", { class: "pill down" }, "nobody")),
     h("td", { "data-label": "Token" }, first?.token ? h("code", {}, first.token) : "–"),
-    h("td", { "data-label": "In line since" }, first ? held(first.since_ms) : "–"),
+    h("td", { "data-label": "Holds since" }, first ? held(first) : "–"),
     h("td", { "data-label": "Waiting" }, recipe.waiting ? h("div", {}, many(recipe.waiting, "waiter"), h("small", { class: "who" }, names(recipe.line, recipe.waiting))) : "nobody"));
 }
 
@@ -67,7 +78,7 @@ function limits(lists) {
 }
 
 function heldTable(list) {
-  return h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Path", "Holder", "Token", "In line since", "Waiting"].map((name) => h("th", { scope: "col" }, name)))),
+  return h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Path", "Holder", "Token", "Holds since", "Waiting"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, list.map(heldRow)));
 }
 
@@ -83,15 +94,24 @@ export function heldNow(lists) {
 
 const shown = { lists: null, zxid: null, at: 0, timer: 0 };
 let body = null;
+let single = false; // the page of one recipe is shown
 
 export function open() {
   body = h("div", { class: "recipes" });
   shown.zxid = null;
-  load();
   return h("div", {}, h("h1", { class: "unseen" }, "Recipes"), body);
 }
 
+export function show(path) {
+  single = path.length > 1;
+  line.show(body, single ? path : null);
+  if (single) return;
+  shown.zxid = null;
+  load();
+}
+
 export function update(state) {
+  if (single) return;
   const zxid = state.overview?.server?.zxid;
   if (!body?.isConnected) return;
   if (zxid && zxid !== shown.zxid && !shown.timer) {
@@ -109,12 +129,12 @@ async function load() {
     shown.lists = await ask("recipes");
     render();
   } catch (error) {
-    if (error.status) refresh(body, error.message, () => h("p", { class: "notice" }, error.message));
+    if (error.status && !single) refresh(body, error.message, () => h("p", { class: "notice" }, error.message));
   }
 }
 
 function render() {
-  if (body?.isConnected && shown.lists !== null) refresh(body, { lists: shown.lists, minute: Math.floor(Date.now() / 10000) }, ({ lists }) => kinds(lists));
+  if (!single && body?.isConnected && shown.lists !== null) refresh(body, { lists: shown.lists, minute: Math.floor(Date.now() / 10000) }, ({ lists }) => kinds(lists));
 }
 
 function kinds(lists) {
@@ -125,7 +145,7 @@ function kinds(lists) {
 }
 
 function table(kind, list) {
-  if (ORDER.indexOf(kind) < 4) return heldTable(list);
+  if (HELD_KINDS.includes(kind)) return heldTable(list);
   const columns = {
     "Redis set": ["Master", "State", "Epoch", "Replicas"],
     "queue": ["Items", "Oldest", "First in the line"],
@@ -154,7 +174,7 @@ function cells(kind, recipe) {
   }
   if (kind === "queue") {
     const first = recipe.line[0];
-    return [recipe.waiting ? count(Math.max(recipe.waiting, recipe.children)) : "empty", first ? held(first.since_ms) : "–", first ? first.label || h("code", {}, first.node) : "–"];
+    return [recipe.waiting ? count(Math.max(recipe.waiting, recipe.children)) : "empty", first ? oldest(first.since_ms) : "–", first ? first.label || h("code", {}, first.node) : "–"];
   }
   if (kind === "barrier") {
     return [recipe.open ? h("span", { class: "pill lead" }, "open") : `closed: ${recipe.waiting}${recipe.permits ? ` of ${recipe.permits}` : ""} wait`, members()];

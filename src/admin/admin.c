@@ -149,6 +149,7 @@ void admin_attach(struct admin *a, struct server *s)
         }
         server_service(a->view.server)->words = (struct service_words){0};
     }
+    console_attach(&a->site.console.console, s);
     a->view.server = s;
     if (s != NULL) {
         server_service(s)->words = (struct service_words){admin_on_word, a};

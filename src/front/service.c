@@ -433,8 +433,14 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
             pipeline_release(&s->pipeline, entry);
         }
     }
+    enum session_end end = SESSION_END_NONE;
     if (e->session_change == STATE_SESSION_CLOSED) {
-        service_session_closed(s, e->session_id, session_end_of(header, command), command->body);
+        end = session_end_of(header, command);
+        service_session_closed(s, e->session_id, end, command->body);
+    }
+    if (e->gone_count > 0 && s->onlooker.gone != NULL) {
+        int64_t time_ms = header->time_ms > 0 ? header->time_ms : clock_wall_ms(s->clock);
+        s->onlooker.gone(s->onlooker.ctx, command, e, end, time_ms);
     }
     return 0;
 }

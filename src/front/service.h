@@ -60,6 +60,14 @@ struct service_words {
     void *ctx;
 };
 
+/* Is told of every command that deleted ephemeral nodes, also during replay, when its replies, events and records are
+ * done. end: how the command ended a session; time_ms: its wall time. */
+struct service_onlooker {
+    void (*gone)(void *ctx, const struct command *command, const struct effects *effects,
+                 enum session_end end, int64_t time_ms); /* NULL: nobody looks on */
+    void *ctx;
+};
+
 struct service_stats {
     uint64_t packets_received;
     uint64_t packets_sent;
@@ -111,8 +119,9 @@ struct service {
     struct clock_watch clock_watch; /* for steps of the wall clock */
     struct request_times times;     /* where the time of requests goes */
     struct session_notes notes;     /* for why sessions ended */
-    struct faults *faults;          /* orders of tests; NULL: it is no server for tests */
-    int64_t now_ns;                 /* when the current input, entry or tick came, monotonic */
+    struct service_onlooker onlooker;
+    struct faults *faults; /* orders of tests; NULL: it is no server for tests */
+    int64_t now_ns;        /* when the current input, entry or tick came, monotonic */
     uint64_t next_session_id;
     uint64_t generation;        /* grows when the whole state is replaced */
     int64_t replaced_by;        /* id of our newest replacement, 0: none */

@@ -347,14 +347,29 @@ void session_tracker_reported(struct session_tracker *t, uint32_t number)
     }
 }
 
+static int64_t session_due_ms(const struct session_tracker *t, const struct tracked_session *s)
+{
+    return saturating_add(saturating_multiply(s->due, t->tick_ms), t->lost_ms);
+}
+
+bool session_tracker_look(const struct session_tracker *t, int64_t id, int64_t *ret_heard_ms,
+                          int64_t *ret_due_ms)
+{
+    const struct tracked_session *s = tracked_session_find(t, id);
+    if (s != NULL) {
+        *ret_heard_ms = s->heard_ms;
+        *ret_due_ms = session_due_ms(t, s);
+    }
+    return s != NULL;
+}
+
 void session_tracker_each(const struct session_tracker *t,
                           bool (*fn)(void *ctx, int64_t id, int64_t due_ms), void *ctx)
 {
     struct map_node *n = NULL;
     while ((n = map_next(&t->by_id, n)) != NULL) {
         const struct tracked_session *s = CONTAINER_OF(n, struct tracked_session, node);
-        int64_t due_ms = saturating_add(saturating_multiply(s->due, t->tick_ms), t->lost_ms);
-        if (!fn(ctx, s->id, due_ms)) {
+        if (!fn(ctx, s->id, session_due_ms(t, s))) {
             return;
         }
     }

@@ -79,6 +79,10 @@ void session_tracker_reported(struct session_tracker *t, uint32_t number);
 void session_tracker_each(const struct session_tracker *t,
                           bool (*fn)(void *ctx, int64_t id, int64_t due_ms), void *ctx);
 
+/* Its last sign of life and its deadline, on the caller's clock (ms). False: the session is unknown. */
+bool session_tracker_look(const struct session_tracker *t, int64_t id, int64_t *ret_heard_ms,
+                          int64_t *ret_due_ms);
+
 size_t session_tracker_count(const struct session_tracker *t);
 
 #endif

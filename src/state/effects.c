@@ -21,6 +21,7 @@ void effects_finish(struct effects *e)
     buf_finish(&e->quota_path);
     buf_finish(&e->fence_prefix);
     free(e->events);
+    free(e->gone);
     effects_init(e);
 }
 
@@ -36,6 +37,12 @@ void effects_trim(struct effects *e)
         e->events_count = 0;
         e->events_cap = 0;
     }
+    if (e->gone_cap > STATE_SCRATCH_KEEP / sizeof *e->gone) {
+        free(e->gone);
+        e->gone = NULL;
+        e->gone_count = 0;
+        e->gone_cap = 0;
+    }
 }
 
 void effects_clear(struct effects *e)
@@ -43,6 +50,7 @@ void effects_clear(struct effects *e)
     buf_reset(&e->reply);
     buf_reset(&e->paths);
     e->events_count = 0;
+    e->gone_count = 0;
 }
 
 void effects_begin(struct effects *e, int64_t zxid)
@@ -80,12 +88,36 @@ void effects_event(struct effects *e, enum wire_event_type type, size_t offset, 
     e->events[e->events_count++] = (struct state_event){type, path, entries, acl->id};
 }
 
+/* Until effects_seal, the data are an offset, too. */
+void effects_gone(struct effects *e, const struct znode *node)
+{
+    struct slice data = znode_data(node);
+    size_t offset = e->paths.len;
+    size_t len = data.len < STATE_GONE_DATA ? data.len : STATE_GONE_DATA;
+    assert(e->events_count > 0 && znode_is_ephemeral(node));
+    buf_append(&e->paths, data.data, len);
+    state_need(buf_ok(&e->paths));
+    state_need(array_room(&e->gone, e->gone_count, &e->gone_cap, sizeof *e->gone));
+    e->gone[e->gone_count++] = (struct state_gone){
+        .event = e->events_count - 1,
+        .session_id = znode_owner(node),
+        .czxid = node->czxid,
+        .ctime = node->ctime,
+        .data = {(const uint8_t *)(uintptr_t)offset, len},
+    };
+}
+
 void effects_seal(struct effects *e)
 {
     for (size_t i = 0; i < e->events_count; i++) {
         struct state_event *event = &e->events[i];
         assert((uintptr_t)event->path.data + event->path.len <= e->paths.len);
         event->path.data = e->paths.data + (uintptr_t)event->path.data;
+    }
+    for (size_t i = 0; i < e->gone_count; i++) {
+        struct slice *data = &e->gone[i].data;
+        assert((uintptr_t)data->data + data->len <= e->paths.len);
+        data->data = e->paths.data + (uintptr_t)data->data;
     }
     e->quota.path = buf_slice(&e->quota_path);
     e->fenced.prefix = buf_slice(&e->fence_prefix);

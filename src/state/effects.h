@@ -26,6 +26,17 @@ bool state_event_visible(const struct state_event *event, struct wire_vector ids
 bool state_event_permitted(const struct state *s, const struct state_event *event, uint64_t caller,
                            struct wire_vector ids);
 
+enum { STATE_GONE_DATA = 160 };
+
+/* An ephemeral node that the command deleted. It has an event, too: its path and ACL are there. */
+struct state_gone {
+    size_t event; /* number of that event */
+    int64_t session_id;
+    int64_t czxid;
+    int64_t ctime;
+    struct slice data; /* the first STATE_GONE_DATA bytes; belongs to the effects */
+};
+
 /* A quota that a command exceeded, also if the command was refused for that. */
 struct state_quota {
     bool exceeded;
@@ -67,7 +78,10 @@ struct effects {
     struct state_event *events; /* in the order of delivery */
     size_t events_count;
     size_t events_cap;
-    struct buf paths;         /* bytes of the events' paths */
+    struct state_gone *gone; /* in the order of their events */
+    size_t gone_count;
+    size_t gone_cap;
+    struct buf paths;         /* bytes of the events' paths, and of the data of `gone` */
     struct state_quota quota; /* the first quota that was exceeded */
     struct buf quota_path;    /* bytes of its path */
     struct state_fenced fenced;

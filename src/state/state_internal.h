@@ -188,6 +188,8 @@ size_t effects_path(struct effects *e, const struct znode *node);
 /* Adds an event; its path is the first len bytes at offset, its ACL that of the node, which the table must keep. */
 void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
                    const struct acl_list *acl);
+/* The last event says that this ephemeral node was deleted. */
+void effects_gone(struct effects *e, const struct znode *node);
 /* Drops reply and events, because the command is refused. */
 void effects_clear(struct effects *e);
 /* Turns offsets into pointers, when nothing is added any more. */

@@ -96,6 +96,9 @@ static void tell_node_and_parent(struct write *w, enum wire_event_type type,
     assert(len > znode_name(node).len);
     size_t parent_len = len - znode_name(node).len - 1;
     write_tell(w, type, offset, len, node);
+    if (type == WIRE_EVENT_NODE_DELETED && znode_is_ephemeral(node)) {
+        effects_gone(e, node);
+    }
     write_tell(w, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
                node->parent);
     w->path = slice_make(e->paths.data + offset, len);

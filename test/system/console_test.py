@@ -366,6 +366,74 @@ def recipes_of_kazoo():
         client.close()
 
 
+def line(server, path):
+    """What /console/line says about one recipe."""
+    return json.loads(get(server, "/console/line?" + urllib.parse.urlencode({"path": path}))[2])
+
+
+@case
+def hand_overs():
+    """One election changes hands in three ways: the page of the recipe and the first page say who held it, until when and why
+    that ended; how long the holder's session lasts without a sign of life counts down; a member that restarts knows it, too."""
+    ensemble = World.ensemble()
+    server = ensemble.leader()  # it knows the sessions of all servers
+    path = "/hands/leader"
+
+    def leads(name):
+        until(lambda: name in labels((line(server, path)["recipe"] or {"holders": []})), f"{name} leads")
+
+    with Holders(server) as holders, zk.Connection(server.address) as client:
+        for name in ("host-a", "host-b", "host-c", "host-d"):
+            holders.start(name, "elect", path, "--id", name, "--session", "4s")
+            if name == "host-a":
+                leads(name)
+            else:
+                until(lambda: name in labels(line(server, path)["recipe"], "line"), f"{name} waits")
+        seen = line(server, path)
+        place = seen["recipe"]["holders"][0]
+        expect(seen["history"] == [] and place["from_ms"] == place["since_ms"], f"the first holder: {seen}")
+        expect(0 <= place["heard_ms"] and 0 < place["left_ms"] <= place["timeout_ms"] + 2000, f"its session: {place}")
+        page = open_page(server, "#/recipes" + path)
+        for text in ("host-a", "holds", "ends in", "heard", "1 in the line", "host-d", "No hand-over is known"):
+            page.wait_text(text)
+        holders.processes["host-a"].kill()
+        page.wait_text("Then")
+        page.wait_text("The client")  # the verdict about its session
+        leads("host-b")
+        holders.end("host-b")
+        page.wait("document.querySelector('[aria-label=\"Hand-overs\"]').innerText.includes('host-b')")
+        leads("host-c")
+        node = line(server, path)["recipe"]["holders"][0]["node"]
+        expect(client.call(zk.delete(f"{path}/{node}"))[0] == 0, "delete the node of the leader")
+        page.wait_text("Its node was deleted by the client %s:%d." % client.socket.getsockname())
+        leads("host-d")
+        past = line(server, path)["history"]
+        expect([(r["label"], r["next"]) for r in past[:3]] == [("host-c", "host-d"), ("host-b", "host-c"), ("host-a", "host-b")], str(past))
+        expect([r["cause"] for r in past[:3]][::2] == ["deleted", "expired"] and past[1]["cause"] in ("released", "closed"), str(past))
+        expect(past[2]["words"] and past[2]["client"], f"why the session ended: {past[2]}")
+        expect(past[1]["from_ms"] == past[2]["until_ms"] and past[1]["until_ms"] == past[0]["from_ms"], f"no time between: {past}")
+        check_look("hand-overs")
+        picture("console-line.png")
+        page.look(**PHONE)
+        check_look("hand-overs")
+        page.look()
+        page.eval("location.hash = '#/'")
+        page.wait_text("Latest hand-overs")
+        page.wait("[...document.querySelectorAll('.handovers tr')].some((row) => ['host-c', 'deleted', 'host-d'].every((text) => row.innerText.includes(text)))")
+        other = ensemble.followers()[0]
+        causes = [r["cause"] for r in past]
+        until(lambda: [r["cause"] for r in line(other, path)["history"]] == causes, "another member tells the same")
+        other.kill()
+        other.start()
+        until(lambda: get(other, "/readyz")[0] == 200, "it is back")
+        until(lambda: [r["cause"] for r in line(other, path)["history"]] == causes, "it tells the same after a restart")
+        no_errors()
+    expect(get(server, "/console/line?path=x")[0] == 400 and line(server, "/none")["recipe"] is None, "what is no recipe")
+    with zk.Connection(server.address) as client:
+        create(client, "/hidden-hands", acl=OTHERS_ONLY)
+    expect(line(server, "/hidden-hands") == {**line(server, "/none")}, "what cannot be read does not exist")
+
+
 @case
 def the_tree():
     """Data as text, JSON and hex; what is hidden; what is not there."""

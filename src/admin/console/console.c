@@ -19,12 +19,20 @@ void console_init(struct console *c, struct view *v)
     memset(c, 0, sizeof *c);
     c->view = v;
     samples_init(&c->samples);
+    handover_notes_init(&c->handovers);
     buf_init(&c->held, 0);
 }
 
 void console_finish(struct console *c)
 {
+    handover_notes_finish(&c->handovers);
     buf_finish(&c->held);
+}
+
+void console_attach(struct console *c, struct server *server)
+{
+    bool wanted = server != NULL && c->view->options->http && c->view->options->console;
+    handover_notes_attach(&c->handovers, wanted ? server_service(server) : NULL);
 }
 
 static const struct clock_source *console_clock(const struct console *c)
@@ -35,10 +43,11 @@ static const struct clock_source *console_clock(const struct console *c)
 /* The figures begin again with another server. */
 static void console_begin(struct console *c, const struct server_stats *s)
 {
-    struct view *v = c->view;
-    console_finish(c);
-    console_init(c, v);
-    c->server = v->server;
+    samples_init(&c->samples);
+    buf_reset(&c->held);
+    c->leader = 0;
+    c->leader_exact = false;
+    c->server = c->view->server;
     c->started_ms = clock_wall_ms(console_clock(c)) - s->uptime_ms;
     c->leader_ms = clock_wall_ms(console_clock(c));
 }
@@ -68,6 +77,7 @@ bool console_look(struct console *c)
     if (first) {
         console_begin(c, &stats);
     }
+    handover_notes_follow(&c->handovers);
     uint64_t leader = c->leader;
     console_note_leader(c, &stats, first);
     (void)samples_take(&c->samples, stats.metrics, clock_monotonic_ms(console_clock(c)),
@@ -241,7 +251,7 @@ static void console_look_at_held(struct console *c, int64_t zxid)
         return;
     }
     json_init(&j);
-    recipe_list_write(server_service(c->view->server), true,
+    recipe_list_write(server_service(c->view->server), &c->handovers, true,
                       (size_t)c->view->options->answer_bytes / HELD_PART, &j);
     buf_reset(&c->held);
     console_print(&j, &c->held);
@@ -260,6 +270,31 @@ static void write_held(struct console *c, const struct server_stats *s, struct j
     } else {
         json_null(j);
     }
+    json_key(j, "handovers");
+    if (console_shows_nodes(c)) {
+        handover_notes_write(&c->handovers, SLICE_NULL, OVERVIEW_HANDOVERS_MAX, j);
+    } else {
+        json_null(j);
+    }
+}
+
+void console_write_line(const struct console *c, struct slice path, struct buf *out)
+{
+    struct json j;
+    json_init(&j);
+    if (console_shows_nodes(c)) {
+        json_object_begin(&j);
+        json_key(&j, "recipe");
+        recipe_write(server_service(c->view->server), &c->handovers, path, &j);
+        json_key(&j, "history");
+        handover_notes_write(&c->handovers, path, HANDOVER_LIST_MAX, &j);
+        json_member_int(&j, "since_ms", c->handovers.since_ms);
+        json_member_uint(&j, "missed", c->handovers.missed);
+        json_object_end(&j);
+    } else {
+        json_null(&j);
+    }
+    console_print(&j, out);
 }
 
 void console_write_recipes(const struct console *c, struct buf *out)
@@ -267,7 +302,7 @@ void console_write_recipes(const struct console *c, struct buf *out)
     struct json j;
     json_init(&j);
     if (console_shows_nodes(c)) {
-        recipe_list_write(server_service(c->view->server), false,
+        recipe_list_write(server_service(c->view->server), &c->handovers, false,
                           (size_t)c->view->options->answer_bytes, &j);
     } else {
         json_null(&j);
@@ -299,6 +334,7 @@ void console_write_overview(struct console *c, struct buf *out)
         json_array_begin(&j);
         json_array_end(&j);
         json_member_null(&j, "held");
+        json_member_null(&j, "handovers");
     }
     json_key(&j, "alarms");
     alarms_write(&facts, &j);

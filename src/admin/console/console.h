@@ -9,14 +9,16 @@
 #define ADMIN_CONSOLE_CONSOLE_H
 
 #include "admin/answers/server_view.h"
+#include "admin/console/handover_notes.h"
 #include "admin/console/samples.h"
 
-enum { OVERVIEW_MEMBERS_MAX = 64, HELD_SHARE = 50 };
+enum { OVERVIEW_MEMBERS_MAX = 64, OVERVIEW_HANDOVERS_MAX = 8, HELD_SHARE = 50 };
 
 struct console {
     struct view *view;           /* borrowed */
     const struct server *server; /* that the rest is about; NULL: none yet */
     struct samples samples;
+    struct handover_notes handovers;
     int64_t started_ms; /* wall clock, as all times here */
     uint64_t leader;    /* when last looked; 0: none */
     int64_t leader_ms;  /* since when it leads */
@@ -31,6 +33,9 @@ struct console {
 void console_init(struct console *c, struct view *v);
 void console_finish(struct console *c);
 
+/* Looks at the hand-overs of another server from now on, NULL: of none. The one before it still exists. */
+void console_attach(struct console *c, struct server *server);
+
 /* Takes a sample when it is time, and notes a change of leader. Call it every second or oftener. True: the leader, or
  * whether the server serves, has changed since the last call. */
 bool console_look(struct console *c);
@@ -41,5 +46,9 @@ bool console_look(struct console *c);
 void console_write_overview(struct console *c, struct buf *out);
 void console_write_history(const struct console *c, struct buf *out);
 void console_write_recipes(const struct console *c, struct buf *out);
+
+/* One recipe and the history of its hand-overs, {"recipe", "history", "since_ms", "missed"}; null if this server shows no nodes.
+ * Needs a server. */
+void console_write_line(const struct console *c, struct slice path, struct buf *out);
 
 #endif

@@ -1,6 +1,5 @@
 #include "admin/console/recipe_list.h"
 
-#include "admin/console/layout.h"
 #include "front/service.h"
 #include "state/query.h"
 #include "tree/walk.h"
@@ -11,19 +10,18 @@
 /* One list in the making. */
 struct recipe_search {
     struct service *service;
+    const struct handover_notes *notes;
     size_t bytes_max; /* of the text */
     const struct state *state;
     bool held;
+    bool leases; /* with what changes without a write: how long the sessions still last */
     const struct znode **parents; /* candidates, some several times */
     size_t count;
     size_t looked; /* nodes so far */
     bool cut;
     size_t hidden;
     size_t found;
-    struct buf path;               /* of the current candidate */
-    struct buf other;              /* of a node around it */
-    struct layout_child *children; /* of the current candidate */
-    struct layout_place *places;
+    struct recipe_reader reader; /* of the current candidate */
     struct json *j;
 };
 
@@ -121,51 +119,32 @@ static void search_sort(struct recipe_search *s)
     qsort(s->parents, s->count, sizeof *s->parents, by_path);
 }
 
-/* One candidate */
-
-static bool recipe_readable(const struct recipe_search *s, const struct znode *node)
-{
-    return s->service->skip_acl || state_node_is_public(s->state, node, WIRE_PERM_READ);
-}
-
-static bool candidate_exists(void *ctx, const char *suffix)
-{
-    struct recipe_search *s = ctx;
-    struct slice path = buf_slice(&s->path);
-    if (suffix[0] == '.' && suffix[1] == '.') {
-        while (path.len > 0 && path.data[path.len - 1] != '/') {
-            path.len--;
-        }
-        path.len -= path.len > 0;
-        suffix += 2;
-    }
-    buf_reset(&s->other);
-    buf_append_slice(&s->other, path);
-    buf_append_str(&s->other, suffix);
-    return buf_ok(&s->other) && state_node(s->state, buf_slice(&s->other)) != NULL;
-}
-
-static size_t candidate_children(struct recipe_search *s, const struct znode *parent)
-{
-    size_t count = 0;
-    for (const struct znode *c = znode_first_child(parent);
-         c != NULL && count < RECIPES_CHILDREN_MAX; c = c->next) {
-        s->children[count++] = (struct layout_child){
-            .name = znode_name(c),
-            .data = recipe_readable(s, c) ? znode_data(c) : SLICE_NULL,
-            .session_id = znode_is_ephemeral(c) ? znode_owner(c) : 0,
-            .czxid = c->czxid,
-            .since_ms = c->ctime,
-        };
-    }
-    return count;
-}
-
 /* JSON */
 
-static void write_place(const struct recipe_search *s, const struct layout_place *p)
+/* The session's last sign of life, and how long it still lasts without another one: the leader knows it of all sessions, others of
+ * those of their clients. */
+static void write_lease(const struct recipe_search *s, int64_t id)
 {
-    const struct layout_child *c = &s->children[p->child];
+    struct state_session session;
+    int64_t now_ms = clock_monotonic_ms(s->service->clock);
+    int64_t heard_ms;
+    int64_t due_ms;
+    if (!state_session_find(s->state, id, &session)) {
+        return;
+    }
+    json_member_int(s->j, "server", session.owner == 0 ? 0 : member_number(session.owner));
+    json_member_int(s->j, "timeout_ms", session.timeout_ms);
+    bool here = s->service->standing.leads || session.owner == s->service->server_id;
+    if (here && session_tracker_look(s->service->sessions, id, &heard_ms, &due_ms)) {
+        json_member_int(s->j, "heard_ms", now_ms > heard_ms ? now_ms - heard_ms : 0);
+        json_member_int(s->j, "left_ms", due_ms > now_ms ? due_ms - now_ms : 0);
+    }
+}
+
+static void write_place(const struct recipe_search *s, const struct layout *l,
+                        const struct layout_place *p)
+{
+    const struct layout_child *c = &s->reader.children[p->child];
     struct json *j = s->j;
     json_object_begin(j);
     json_member_text(j, "label", layout_label(c->data));
@@ -176,6 +155,17 @@ static void write_place(const struct recipe_search *s, const struct layout_place
         json_member_hex(j, "session", c->session_id);
         json_member_string_or_null(j, "client", client != NULL ? client->peer : NULL);
         json_member_int(j, "token", c->czxid);
+    }
+    bool shared = p->shared || l->kind == LAYOUT_SEMAPHORE;
+    struct slice path = slice_make(s->reader.path.data, l->path_len);
+    int64_t from_ms = p->holds && recipe_is_held(l->kind)
+                          ? handover_notes_from_ms(s->notes, path, c->since_ms, shared)
+                          : 0;
+    if (from_ms != 0) {
+        json_member_int(j, "from_ms", from_ms);
+    }
+    if (s->leases && c->session_id != 0) {
+        write_lease(s, c->session_id);
     }
     if (p->shared) {
         json_member_bool(j, "shared", true);
@@ -195,7 +185,7 @@ static void write_places(const struct recipe_search *s, const struct layout *l, 
     json_array_begin(s->j);
     for (size_t i = 0; i < l->count; i++) {
         if (l->places[i].holds == holding && count++ < most) {
-            write_place(s, &l->places[i]);
+            write_place(s, l, &l->places[i]);
         }
     }
     json_array_end(s->j);
@@ -203,10 +193,10 @@ static void write_places(const struct recipe_search *s, const struct layout *l, 
 }
 
 /* A Redis set has its record in a node of its own. */
-static void write_record(const struct recipe_search *s, const struct layout *l, size_t count)
+static void write_record(const struct recipe_search *s, const struct layout *l)
 {
-    for (size_t i = 0; i < count && l->kind == LAYOUT_REDIS; i++) {
-        const struct layout_child *c = &s->children[i];
+    for (size_t i = 0; i < s->reader.count && l->kind == LAYOUT_REDIS; i++) {
+        const struct layout_child *c = &s->reader.children[i];
         if ((slice_equal_str(c->name, "current") || slice_equal_str(c->name, "nodes")) &&
             c->data.len <= RECIPES_RECORD_MAX && utf8_valid(c->data) && c->data.len > 0) {
             json_member_text(s->j, "data", c->data);
@@ -216,13 +206,13 @@ static void write_record(const struct recipe_search *s, const struct layout *l, 
 }
 
 static void write_recipe(const struct recipe_search *s, const struct znode *node,
-                         const struct layout *l, size_t children)
+                         const struct layout *l)
 {
     struct json *j = s->j;
     json_object_begin(j);
     json_member_string(j, "kind", layout_kind_name(l->kind));
     json_member_string(j, "library", l->library);
-    json_member_text(j, "path", slice_make(s->path.data, l->path_len));
+    json_member_text(j, "path", slice_make(s->reader.path.data, l->path_len));
     json_member_uint(j, "children", znode_children(node));
     if (l->permits > 0) {
         json_member_int(j, "permits", l->permits);
@@ -232,39 +222,22 @@ static void write_recipe(const struct recipe_search *s, const struct znode *node
     }
     write_places(s, l, true);
     write_places(s, l, false);
-    write_record(s, l, children);
+    write_record(s, l);
     json_object_end(j);
-}
-
-static bool is_held_kind(enum layout_kind kind)
-{
-    return kind == LAYOUT_ELECTION || kind == LAYOUT_LOCK || kind == LAYOUT_SEMAPHORE ||
-           kind == LAYOUT_PAIR;
 }
 
 static void search_candidate(struct recipe_search *s, const struct znode *parent, size_t *left_out)
 {
-    struct layout l = {.places = s->places};
-    if (!recipe_readable(s, parent)) {
+    struct layout l;
+    if (!recipe_readable(&s->reader, parent)) {
         s->hidden++;
         return;
     }
-    buf_reset(&s->path);
-    znode_append_path(parent, &s->path);
-    if (!buf_ok(&s->path) || s->path.len > VIEW_PATH_MAX) {
+    if (!recipe_read(&s->reader, parent, NULL, &l)) {
         s->cut = true;
         return;
     }
-    size_t count = candidate_children(s, parent);
-    const struct layout_input in = {.path = buf_slice(&s->path),
-                                    .data = znode_data(parent),
-                                    .children = s->children,
-                                    .count = count,
-                                    .exists = candidate_exists,
-                                    .ctx = s};
-    layout_recognise(&in, &l);
-    assert(l.count <= count && l.path_len <= s->path.len);
-    if (l.kind <= LAYOUT_PART || (s->held && (!is_held_kind(l.kind) || l.count == 0))) {
+    if (l.kind <= LAYOUT_PART || (s->held && (!recipe_is_held(l.kind) || l.count == 0))) {
         return;
     }
     s->found++;
@@ -273,7 +246,7 @@ static void search_candidate(struct recipe_search *s, const struct znode *parent
         (*left_out)++;
         return;
     }
-    write_recipe(s, parent, &l, count);
+    write_recipe(s, parent, &l);
 }
 
 static bool is_system(const struct znode *node)
@@ -307,23 +280,66 @@ static void search_run(struct recipe_search *s)
     json_object_end(s->j);
 }
 
-void recipe_list_write(struct service *service, bool held, size_t bytes_max, struct json *j)
+static bool search_init(struct recipe_search *s, struct service *service,
+                        const struct handover_notes *notes, struct json *j)
 {
-    struct recipe_search s = {
-        .service = service, .state = service->state, .held = held, .bytes_max = bytes_max, .j = j};
-    buf_init(&s.path, 0);
-    buf_init(&s.other, 0);
+    *s = (struct recipe_search){
+        .service = service, .notes = notes, .state = service->state, .bytes_max = SIZE_MAX, .j = j};
+    return recipe_reader_init(&s->reader, service, RECIPES_CHILDREN_MAX);
+}
+
+void recipe_list_write(struct service *service, const struct handover_notes *notes, bool held,
+                       size_t bytes_max, struct json *j)
+{
+    struct recipe_search s;
+    bool ready = search_init(&s, service, notes, j);
+    s.held = held;
+    s.leases = !held;
+    s.bytes_max = bytes_max;
     s.parents = calloc(RECIPES_PARENTS_MAX, sizeof(struct znode *));
-    s.children = calloc(RECIPES_CHILDREN_MAX, sizeof *s.children);
-    s.places = calloc(RECIPES_CHILDREN_MAX, sizeof *s.places);
-    if (s.parents == NULL || s.children == NULL || s.places == NULL) {
+    if (!ready || s.parents == NULL) {
         j->out.failed = true;
     } else {
         search_run(&s);
     }
     free(s.parents);
-    free(s.children);
-    free(s.places);
-    buf_finish(&s.path);
-    buf_finish(&s.other);
+    recipe_reader_finish(&s.reader);
+}
+
+/* The nodes below which the contenders of the recipe at a path may be. */
+static bool write_found(struct recipe_search *s, struct slice path)
+{
+    static const char *const BELOW[] = {"", "/leases", "/entries", ".acks"};
+    struct buf name;
+    bool found = false;
+    buf_init(&name, 0);
+    for (size_t i = 0; i < sizeof BELOW / sizeof BELOW[0] && !found; i++) {
+        struct layout l;
+        buf_reset(&name);
+        buf_append_slice(&name, path);
+        buf_append_str(&name, BELOW[i]);
+        const struct znode *node = buf_ok(&name) ? state_node(s->state, buf_slice(&name)) : NULL;
+        found = node != NULL && recipe_readable(&s->reader, node) &&
+                recipe_read(&s->reader, node, NULL, &l) && l.kind > LAYOUT_PART &&
+                l.path_len == path.len && !is_system(node);
+        if (found) {
+            write_recipe(s, node, &l);
+        }
+    }
+    s->j->out.failed |= name.failed;
+    buf_finish(&name);
+    return found;
+}
+
+void recipe_write(struct service *service, const struct handover_notes *notes, struct slice path,
+                  struct json *j)
+{
+    struct recipe_search s;
+    bool ready = search_init(&s, service, notes, j);
+    s.leases = true;
+    if (!ready || !write_found(&s, path)) {
+        json_null(j);
+        j->out.failed |= !ready;
+    }
+    recipe_reader_finish(&s.reader);
 }

@@ -7,7 +7,10 @@
  *    "holders": [..], "holding": N, "line": [..], "waiting": N, "data": text (Redis sets)}
  *
  * A holder or member of the line: {"label", "node", "since_ms", "session", "client" or null, "token", "shared", "weight"}; the
- * last ones are absent if they do not apply. "client" is known of clients of this server.
+ * last ones are absent if they do not apply. "client" is known of clients of this server. "from_ms": it holds since then, if
+ * that is known (handover_notes.h). In the list of all recipes and of one, with a session: {"server" (0: unknown), "timeout_ms",
+ * "heard_ms" (age of its last sign of life), "left_ms" (until it expires without another one)}; the last two are known to the
+ * leader, and of clients of this server.
  *
  * Limits: below, each with a count or a mark in the answer when it is reached. Nodes that a client without ids may not
  * read are left out and counted.
@@ -16,9 +19,7 @@
 #define ADMIN_CONSOLE_RECIPE_LIST_H
 
 #include "admin/answers/server_view.h"
-#include "base/json.h"
-
-struct service;
+#include "admin/console/handover_notes.h"
 
 enum {
     RECIPES_EPHEMERALS_MAX = 20000, /* ephemeral nodes that one list looks at */
@@ -38,6 +39,11 @@ enum {
  * out; `hidden`: candidates that may not be read; `cut`: another limit was reached, so there may be more.
  *
  * The list ends where j has bytes_max bytes. held: only elections, locks, semaphores and pairs that somebody holds or waits for. Otherwise all recipes. */
-void recipe_list_write(struct service *s, bool held, size_t bytes_max, struct json *j);
+void recipe_list_write(struct service *s, const struct handover_notes *notes, bool held,
+                       size_t bytes_max, struct json *j);
+
+/* Writes the one recipe at this path as a value, null if there is none that a client without ids may read. */
+void recipe_write(struct service *s, const struct handover_notes *notes, struct slice path,
+                  struct json *j);
 
 #endif

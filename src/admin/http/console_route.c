@@ -147,13 +147,25 @@ static void answer_sessions_json(struct console_site *c, const struct http_reque
     json_finish(&j);
 }
 
+static void answer_line(struct console_site *c, const struct http_request *request,
+                        struct http_response *response)
+{
+    const char *path = http_argument(request, "path");
+    if (path == NULL || path[0] != '/') {
+        console_refuse(response, 400, "use /console/line?path=PATH");
+        return;
+    }
+    console_write_line(&c->console, slice_str(path), &response->body);
+}
+
 /* Data about nodes and sessions, which need a serving server. */
 static bool answer_state(struct console_site *c, const char *name,
                          const struct http_request *request, struct http_response *response)
 {
     bool node = strcmp(name, "node") == 0;
     bool sessions = strcmp(name, "sessions") == 0;
-    if (!node && !sessions && strcmp(name, "recipes") != 0) {
+    bool line = strcmp(name, "line") == 0;
+    if (!node && !sessions && !line && strcmp(name, "recipes") != 0) {
         return false;
     }
     if (!view_serving(c->view)) {
@@ -162,6 +174,8 @@ static bool answer_state(struct console_site *c, const char *name,
         answer_node(c, request, response);
     } else if (sessions) {
         answer_sessions_json(c, request, response);
+    } else if (line) {
+        answer_line(c, request, response);
     } else {
         console_write_recipes(&c->console, &response->body);
     }

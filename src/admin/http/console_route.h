@@ -6,6 +6,7 @@
  *   /console/overview         the same once (console.h)
  *   /console/history          the samples of the last hour
  *   /console/recipes          the recipes in the tree (recipe_list.h)
+ *   /console/line             one recipe and the history of its hand-overs: path (recipe_list.h, handover_notes.h)
  *   /console/sessions         the sessions: find (session_list.h)
  *   /console/node             a node and a page of its children: path, after or from, count (node_page.h)
  *

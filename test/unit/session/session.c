@@ -416,6 +416,11 @@ static void test_each(void **state)
     session_tracker_each(t, on_seen, &seen);
     assert_int_equal(seen.count, 1);
     assert_int_equal(seen.due_ms, session_tracker_deadline(t));
+    int64_t heard_ms;
+    int64_t due_ms;
+    assert_true(session_tracker_look(t, 1, &heard_ms, &due_ms));
+    assert_true(heard_ms == 0 && due_ms == seen.due_ms);
+    assert_false(session_tracker_look(t, 2, &heard_ms, &due_ms));
     add(t, 2, 10000, 0);
     add(t, 4, 10000, 0);
     seen = (struct seen){.most = 10};

@@ -16,12 +16,14 @@ enum { BYTES = 1 << 20, EPHEMERAL_SEQUENTIAL = 3, SEQUENTIAL = 2 };
 static struct service_harness h;
 static struct guest guest;
 static struct json list;
+static struct handover_notes notes;
 
 static int setup(void **state)
 {
     service_harness_init(&h, NULL);
     guest_open(&guest, &h, 10000);
     json_init(&list);
+    handover_notes_init(&notes);
     return 0;
 }
 
@@ -45,7 +47,7 @@ static const char *look(bool held, size_t bytes_max)
 {
     json_finish(&list);
     json_init(&list);
-    recipe_list_write(&h.service, held, bytes_max, &list);
+    recipe_list_write(&h.service, &notes, held, bytes_max, &list);
     return buf_cstr(&list.out);
 }
 
