@@ -232,6 +232,12 @@ static void sink_reporter_ages(void *ctx, int64_t owner, int64_t *ret_report_ms,
     session_reports_ages(ctx, owner, ret_report_ms, ret_reborn_ms);
 }
 
+static int64_t sink_disk_wait(void *ctx)
+{
+    const struct ensemble *e = ctx;
+    return e->replication != NULL ? replication_disk_wait_ms(e->replication) : 0;
+}
+
 struct pipeline_sink ensemble_sink(struct ensemble *e)
 {
     return (struct pipeline_sink){
@@ -241,6 +247,7 @@ struct pipeline_sink ensemble_sink(struct ensemble *e)
         .read_index = sink_read_index,
         .expiry_wait = sink_expiry_wait,
         .reporter_ages = sink_reporter_ages,
+        .disk_wait = sink_disk_wait,
         .ctx = e,
     };
 }

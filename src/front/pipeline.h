@@ -58,6 +58,8 @@ struct pipeline_sink {
     /* What the leader knows of another server: age of its last report; age of its present run, if that began during the
      * leadership. Both in ms, and unchanged if unknown. May be NULL. */
     void (*reporter_ages)(void *ctx, int64_t owner, int64_t *ret_report_ms, int64_t *ret_reborn_ms);
+    /* Age of the write that is on its way to this server's disk, ms; 0: none. May be NULL. */
+    int64_t (*disk_wait)(void *ctx);
     void *ctx;
 };
 

@@ -782,6 +782,12 @@ int64_t service_oldest_write_ms(const struct service *s)
     return (clock_monotonic_ns(s->clock) - oldest->taken_ns) / 1000000;
 }
 
+int64_t service_disk_wait_ms(const struct service *s)
+{
+    const struct pipeline_sink *sink = &s->pipeline.sink;
+    return sink->disk_wait != NULL ? sink->disk_wait(sink->ctx) : 0;
+}
+
 void service_reset_stats(struct service *s)
 {
     server_metrics_reset(s->metrics);

@@ -202,6 +202,9 @@ void service_expire_sessions(struct service *s, int64_t now_ms);
 /* Age of the oldest unanswered write; 0: none. */
 int64_t service_oldest_write_ms(const struct service *s);
 
+/* Age of the write that is on its way to this server's disk; 0: none. */
+int64_t service_disk_wait_ms(const struct service *s);
+
 /* Resets the statistics, except those of connections. */
 void service_reset_stats(struct service *s);
 

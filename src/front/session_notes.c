@@ -42,6 +42,7 @@ void session_notes_beat(struct service *s, int64_t now_ms)
     n->beats[n->beats_count++ % NOTED_BEATS] = (struct noted_beat){
         .at_ms = now_ms,
         .sync_ms = (int64_t)(more / 1000),
+        .disk_ms = service_disk_wait_ms(s),
         .write_wait_ms = service_oldest_write_ms(s),
         .queue = (uint32_t)s->pipeline.outstanding,
         .in_contact = leadership_in_contact(s),
@@ -111,6 +112,7 @@ static void add_beats(const struct service *s, int64_t since_ms, int64_t now_ms,
             continue;
         }
         f->sync_ms += b->sync_ms;
+        f->sync_longest_ms = b->disk_ms > f->sync_longest_ms ? b->disk_ms : f->sync_longest_ms;
         f->write_wait_ms =
             b->write_wait_ms > f->write_wait_ms ? b->write_wait_ms : f->write_wait_ms;
         f->queue = b->queue > f->queue ? b->queue : f->queue;
@@ -119,17 +121,29 @@ static void add_beats(const struct service *s, int64_t since_ms, int64_t now_ms,
     f->cut_off_ms = f->cut_off_ms < now_ms - since_ms ? f->cut_off_ms : now_ms - since_ms;
 }
 
+/* The write that is on its way to the disk now: no beat has its end. */
+static void add_disk(const struct service *s, int64_t since_ms, int64_t now_ms,
+                     struct session_facts *f)
+{
+    int64_t disk_ms = service_disk_wait_ms(s);
+    f->sync_longest_ms = disk_ms > f->sync_longest_ms ? disk_ms : f->sync_longest_ms;
+    f->sync_ms += disk_ms;
+    f->sync_ms = f->sync_ms < now_ms - since_ms ? f->sync_ms : now_ms - since_ms;
+}
+
 /* The server's own facts since the last sign of life. */
 static void add_server(const struct service *s, int64_t since_ms, int64_t now_ms,
                        struct session_facts *f)
 {
     const struct session_notes *n = &s->notes;
-    f->stalled_ms = f->stall_longest_ms = f->cut_off_ms = f->sync_ms = f->write_wait_ms = 0;
+    f->stalled_ms = f->stall_longest_ms = f->cut_off_ms = f->write_wait_ms = 0;
+    f->sync_ms = f->sync_longest_ms = 0;
     f->queue = (uint32_t)s->pipeline.outstanding;
     f->leader_changes = count_changes(n, since_ms);
     f->leader_changes_linked = count_changes(n, now_ms - f->linked_ms);
     add_stalls(n, since_ms, f);
     add_beats(s, since_ms, now_ms, f);
+    add_disk(s, since_ms, now_ms, f);
     add_contact(s, since_ms, now_ms, f);
     assert(f->stalled_ms >= f->stall_longest_ms && f->cut_off_ms >= 0);
 }
@@ -143,6 +157,17 @@ static void copy_text(char to[SESSION_NAME_MAX], struct slice text)
         memcpy(to, text.data, len);
     }
     to[len] = '\0';
+}
+
+/* Age of the oldest request that has no answer; 0: there is none. */
+static int64_t oldest_owed_ms(const struct connection *c, int64_t now_ms)
+{
+    if (c->pending_count == 0) {
+        return 0;
+    }
+    const struct pending *oldest = CONTAINER_OF(c->pending.next, struct pending, order);
+    int64_t ms = now_ms - oldest->taken_ns / 1000000;
+    return ms > 0 ? ms : 0;
 }
 
 /* The facts of a connection that ends now or with the session. */
@@ -164,10 +189,12 @@ static void add_connection(const struct service *s, const struct connection *c, 
     f->silent_ms = now_ms - r->last_at_ms;
     f->gap_ms = c->gap_ms;
     f->unanswered = (uint32_t)c->pending_count;
+    f->owed_ms = oldest_owed_ms(c, now_ms);
     f->unlinked_ms = 0;
     f->tcp = (struct session_tcp){.known = false};
     f->tcp.known = s->notes.tcp != NULL && s->notes.tcp(c, &f->tcp);
-    add_server(s, r->last_at_ms, now_ms, f);
+    int64_t owed_at_ms = now_ms - f->owed_ms;
+    add_server(s, owed_at_ms < r->last_at_ms ? owed_at_ms : r->last_at_ms, now_ms, f);
 }
 
 static struct ledger_record *put_record(struct service *s, int64_t id, enum ledger_ring ring,
@@ -189,7 +216,7 @@ static bool is_known(const struct service *s, int64_t id)
 
 void session_notes_unlinked(struct service *s, const struct connection *c)
 {
-    if (s->notes.ledger == NULL || c->heard_ms == CONTACT_NEVER || !is_known(s, c->session_id)) {
+    if (s->notes.ledger == NULL || !is_known(s, c->session_id)) {
         return;
     }
     int64_t now_ms = clock_monotonic_ms(s->clock);

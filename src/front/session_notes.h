@@ -21,6 +21,7 @@ enum {
 struct noted_beat {
     int64_t at_ms;
     int64_t sync_ms; /* the log waited for the disk since the beat before */
+    int64_t disk_ms; /* age of the write that was on its way to the disk */
     int64_t write_wait_ms;
     uint32_t queue;
     bool in_contact;

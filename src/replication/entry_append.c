@@ -33,6 +33,7 @@ struct append_job {
     int rv;
     int64_t sync_us;     /* duration of the last sync */
     int64_t gathered_ns; /* when its first entry came */
+    int64_t began_ns;    /* when the worker got it */
     bool wants_spare;
     uint64_t spare_size;
 };
@@ -164,6 +165,15 @@ struct replication_entry_times replication_entry_times(const struct replication 
     return (struct replication_entry_times){.appended_ns = gathers ? r->gather_ns : 0};
 }
 
+int64_t replication_disk_wait_ms(const struct replication *r)
+{
+    if (list_empty(&r->appends)) {
+        return 0;
+    }
+    const struct append_job *a = CONTAINER_OF(r->appends.next, struct append_job, node);
+    return (clock_monotonic_ns(r->options.clock) - a->began_ns) / 1000000;
+}
+
 static void append_done(struct worker_job *job)
 {
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
@@ -215,6 +225,7 @@ static void write_gathered(struct replication *r)
     a->first_index = r->gather_first;
     a->count = r->gather_count;
     a->gathered_ns = r->gather_ns;
+    a->began_ns = clock_monotonic_ns(r->options.clock);
     a->last_good = a->first_index + a->count - 1;
     r->gather_count = 0;
     list_push_back(&r->appends, &a->node);

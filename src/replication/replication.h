@@ -197,6 +197,9 @@ int replication_transfer(struct replication *r, uint64_t id) CONCLAVE_MUST_USE;
 uint64_t replication_leader(const struct replication *r);
 uint64_t replication_term(const struct replication *r);
 
+/* Age of the write of entries that is on its way to the disk, ms; 0: none. Other entries may wait behind it. */
+int64_t replication_disk_wait_ms(const struct replication *r);
+
 /* Values for status and metrics. */
 struct replication_stats {
     enum replication_role role;

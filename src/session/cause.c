@@ -81,9 +81,30 @@ static enum session_cause silence_of_client(const struct session_facts *f)
         return SESSION_CAUSE_NETWORK;
     }
     if (host_answers(f)) {
-        return SESSION_CAUSE_CLIENT_PAUSED;
+        return f->tcp.unacknowledged > 0 ? SESSION_CAUSE_CLIENT_NOT_READING
+                                         : SESSION_CAUSE_CLIENT_PAUSED;
     }
     return f->tcp.probes > 0 ? SESSION_CAUSE_NETWORK : SESSION_CAUSE_CLIENT_SILENT;
+}
+
+/* Whether the client left when its requests had got no answer for long. It gives up a connection after two of three
+ * parts of its timeout. */
+static bool waited_in_vain(const struct session_facts *f, int64_t waited_ms)
+{
+    return f->link == SESSION_LINK_LEFT && f->unanswered > 0 &&
+           waited_ms >= f->timeout_ms / GIVE_UP_PART;
+}
+
+/* Of a client that ended its connection and did not come back. */
+static enum session_cause cause_of_leaving(const struct session_facts *f)
+{
+    if (f->tcp.known && answers_are_lost(&f->tcp)) {
+        return SESSION_CAUSE_NETWORK;
+    }
+    if (waited_in_vain(f, f->sync_longest_ms)) {
+        return SESSION_CAUSE_DISK_STALL;
+    }
+    return waited_in_vain(f, f->owed_ms) ? SESSION_CAUSE_COMMIT_STALL : SESSION_CAUSE_CLIENT_LEFT;
 }
 
 /* Whether the server that the client used was started after its last sign of life. */
@@ -135,8 +156,7 @@ enum session_cause session_cause_find(const struct session_facts *f)
     case SESSION_LINK_DROPPED:
         return SESSION_CAUSE_DROPPED;
     case SESSION_LINK_LEFT:
-        return f->tcp.known && answers_are_lost(&f->tcp) ? SESSION_CAUSE_NETWORK
-                                                         : SESSION_CAUSE_CLIENT_LEFT;
+        return cause_of_leaving(f);
     default:
         return silence_of_client(f);
     }
@@ -188,6 +208,21 @@ static void append_stall(const struct session_facts *f, struct buf *out)
     append_timed(out, "This server did not run for # while the client was connected",
                  f->stalled_ms);
     buf_append_str(out, ": it was stopped, or its machine was overloaded.");
+}
+
+static void append_disk(const struct session_facts *f, struct buf *out)
+{
+    append_timed(out, "The log of this server waited # for the disk", f->sync_longest_ms);
+    append_timed(out, ", and a request of the client # for its answer", f->owed_ms);
+    buf_append_str(out, ". The client gave up its connection, and did not come back in time.");
+}
+
+static void append_commit(const struct session_facts *f, struct buf *out)
+{
+    append_timed(out, "A request of the client waited # for its answer", f->owed_ms);
+    buf_append_str(out, ", not for the disk of this server: a majority of the members did not "
+                        "store it. The client gave up its connection, and did not come back in "
+                        "time.");
 }
 
 static void append_leader_change(const struct session_facts *f, struct buf *out)
@@ -258,6 +293,19 @@ void session_cause_text(enum session_cause cause, const struct session_facts *f,
         append_timed(out, "The client was silent for #", f->silent_ms);
         buf_append_str(out, ": its process was paused or stuck, because its host answered.");
         break;
+    case SESSION_CAUSE_CLIENT_NOT_READING:
+        append_timed(out, "The client was silent for #", f->silent_ms);
+        buf_printf(out,
+                   " and did not read its answers (%" PRIu32
+                   " bytes wait): its process was stuck or paused, because its host answered.",
+                   f->tcp.unacknowledged);
+        break;
+    case SESSION_CAUSE_DISK_STALL:
+        append_disk(f, out);
+        break;
+    case SESSION_CAUSE_COMMIT_STALL:
+        append_commit(f, out);
+        break;
     case SESSION_CAUSE_NETWORK:
         append_network(f, out);
         break;
@@ -303,7 +351,8 @@ static void append_link(const struct session_facts *f, struct buf *out)
     }
     append_timed(out, "; silent for #", f->silent_ms);
     append_timed(out, ", before that for # at most", f->gap_ms);
-    buf_printf(out, "; %" PRIu32 " unanswered.\n", f->unanswered);
+    buf_printf(out, "; %" PRIu32 " unanswered", f->unanswered);
+    append_timed(out, f->owed_ms > 0 ? ", for # at most.\n" : ".\n", f->owed_ms);
 }
 
 static void append_tcp(const struct session_tcp *tcp, struct buf *out)
@@ -326,6 +375,7 @@ static void append_server(const struct session_facts *f, struct buf *out)
         {"for # of these at once", f->stall_longest_ms},
         {"it had no leader for #", f->cut_off_ms},
         {"its log waited for the disk for #", f->sync_ms},
+        {"for # in one write", f->sync_longest_ms},
         {"a write waited for # at most", f->write_wait_ms},
     };
     const struct {

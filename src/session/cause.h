@@ -6,7 +6,8 @@
  * A silent client is judged by TCP. Its server sends keep-alive probes after half of the session's timeout
  * (net/stream.h). A host that answers them while its program says nothing has a program that is paused or stuck. A host
  * that does not answer is down, or the network between is cut. Time in which the server itself did not run or had no
- * leader is the server's, not the client's.
+ * leader is the server's, not the client's. So is the loss of a client that left because its requests got no answer: the
+ * log of this server waited for its disk, or the other members stored nothing.
  */
 #ifndef SESSION_CAUSE_H
 #define SESSION_CAUSE_H
@@ -26,8 +27,11 @@
     X(LEADER_CHANGE, "leader_change", 40)                                                          \
     X(CLIENT_LEFT, "client_left", 50)                                                              \
     X(CLIENT_PAUSED, "client_paused", 60)                                                          \
+    X(CLIENT_NOT_READING, "client_not_reading", 62)                                                \
+    X(COMMIT_STALL, "commit_stall", 65)                                                            \
     X(NETWORK, "network", 70)                                                                      \
     X(DROPPED, "dropped", 75)                                                                      \
+    X(DISK_STALL, "disk_stall", 78)                                                                \
     X(SERVER_STALL, "server_stall", 80)                                                            \
     X(CLOSED, "closed", 90)                                                                        \
     X(KILLED, "killed", 100)
@@ -82,13 +86,15 @@ struct session_facts {
     int64_t silent_ms;   /* length of the silence */
     int64_t gap_ms;      /* longest time between two signs of life before the silence */
     uint32_t unanswered; /* requests of the connection without an answer */
+    int64_t owed_ms;     /* age of the oldest of these */
     struct session_tcp tcp;
 
-    /* This server during the silence. */
+    /* This server during the silence, or since the oldest unanswered request. */
     int64_t stalled_ms;       /* its process did not run */
     int64_t stall_longest_ms; /* longest time in a row */
     int64_t cut_off_ms;       /* it had no leader with a quorum */
     int64_t sync_ms;          /* its log waited for the disk */
+    int64_t sync_longest_ms;  /* for one write, which may have begun earlier */
     int64_t write_wait_ms;    /* longest time that a write waited for its answer */
     uint32_t queue;           /* most requests in progress at once */
     uint32_t leader_changes;

@@ -59,7 +59,12 @@ def _try(case, tell):
 
 def run_beside(cases, only=(), beside=4):
     """As run, but with parallel threads, for cases that mostly wait. Prints each case when it ends."""
-    wanted = [case for case in cases if not only or case.__name__.removeprefix("test_") in only]
+    return run_rows([[case] for case in cases], only, beside)
+
+
+def run_rows(rows, only=(), beside=4):
+    """As run_beside; the cases of a row run one after the other."""
+    wanted = [[case for case in row if not only or case.__name__.removeprefix("test_") in only] for row in rows]
     codes, lock = [], threading.Lock()
 
     def one(case):
@@ -68,8 +73,12 @@ def run_beside(cases, only=(), beside=4):
         with lock:
             codes.append(result)
             print("\n".join(lines), flush=True)
+
+    def one_row(row):
+        for case in row:
+            one(case)
     with concurrent.futures.ThreadPoolExecutor(beside) as pool:
-        list(pool.map(one, wanted))
+        list(pool.map(one_row, wanted))
     passed, failed, skipped = (codes.count(kind) for kind in (PASSED, FAILED, SKIPPED))
     print(summary(passed, failed, skipped))
     return 0 if passed and not failed else 1

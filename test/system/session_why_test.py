@@ -1,8 +1,8 @@
 """Why sessions end: each cause is produced on purpose, and `conclave sessions why` must name it.
 
-Promise: clients that are paused, leave, close, are killed by an operator, are cut off in either direction, whose server is
-stopped or whose leader is killed get that cause, from the records of three servers; and no session ends because its
-server, alone or with others, was stopped.
+Promise: clients that are paused, do not read, leave, close, are killed by an operator, are cut off in either direction,
+whose server is stopped, whose server's disk or whose ensemble's disks hang, or whose leader is killed get that cause, from
+the records of three servers; and no session ends because its server, alone or with others, was stopped or waited for a disk.
 Limits: the cuts are skipped, with the reason, without network namespaces and tun devices. The words of the causes are
 tested by test/unit/session/cause.c.
 
@@ -25,6 +25,7 @@ import urllib.request
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import cases  # noqa: E402
+import slow_disk  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 from ensemble import ConclaveMember, Ensemble  # noqa: E402
@@ -37,6 +38,7 @@ PATIENCE_S = 60
 SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="  # of super:test
 SUPER_AUTH = "digest:super:test"
 SHORT = "1500ms"  # for servers of which one cannot answer
+LARGE, LARGE_READS = 900_000, 30  # bytes, and how many times: more than sockets take, less than a server keeps
 PART = 0.95  # of the sessions of a cause must have it
 
 # Holds sessions from a process of its own, and pings: argv is HOST PORT COUNT PING_S SUPPORT_FOLDER TIMEOUT_MS.
@@ -54,13 +56,63 @@ while True:
 """
 
 
+def with_disk(server, words):
+    """The command of a server whose disk the test can make slow."""
+    if slow_disk.why_missing():
+        server.disk = None
+        return words
+    server.disk = slow_disk.SlowDisk(server.folder)
+    at = words.index(program())
+    return [*words[:at], *server.disk.words(), *words[at:]]
+
+
 class WhyMember(SplitMember):
-    """A member in its own namespace, with an admin port that the test program reaches."""
+    """A member in its own namespace, with an admin port that the test program reaches, and a disk that can be slow."""
 
     def command(self):
         words = super().command()
         words[words.index("--admin") + 1] = f"{host_of(self.number)}:{self.admin_port}"
-        return words
+        return with_disk(self, words)
+
+
+class SlowMember(ConclaveMember):
+    """A member with a disk that can be slow."""
+
+    def command(self):
+        return with_disk(self, super().command())
+
+
+class SlowServer(Conclave):
+    """A server alone with a disk that can be slow."""
+
+    def command(self):
+        return with_disk(self, super().command())
+
+
+class HungDisks:
+    """The disks of these servers hang: one sync of each takes so long. A write must come soon."""
+
+    def __init__(self, servers, hang_s):
+        if missing := slow_disk.why_missing():
+            raise cases.Skip(missing)
+        self.disks = [server.disk for server in servers]
+        self.hang_s = hang_s
+
+    def __enter__(self):
+        for disk in self.disks:
+            disk.set(int(self.hang_s * 1000))
+        self.began = time.monotonic()
+        return self
+
+    def hold(self):
+        """The syncs have begun; the next ones are fast. Returns when these are over."""
+        for disk in self.disks:
+            disk.set(0)
+        time.sleep(max(0, self.began + self.hang_s - time.monotonic()))
+
+    def __exit__(self, *_):
+        for disk in self.disks:
+            disk.set(0)
 
 
 class Pinger:
@@ -92,12 +144,15 @@ class Pinger:
 
 
 class Keeper:
-    """A client with a session that it resumes on the same server whenever the connection ends."""
+    """A client with a session that it resumes on the same server whenever the connection ends. With `request` it sends that
+    instead of pings."""
 
-    def __init__(self, member, timeout_ms):
+    def __init__(self, member, timeout_ms, request=None, patience_s=PATIENCE_S):
         self.member = member
-        self.link = zk.Connection(member.address, timeout_ms, patience_s=PATIENCE_S)
+        self.patience_s = patience_s
+        self.link = zk.Connection(member.address, timeout_ms, patience_s=patience_s)
         self.timeout_ms = timeout_ms
+        self.request = request or zk.ping()
         self.lost = False
         self.pings = 0
         self.ending = threading.Event()
@@ -107,7 +162,7 @@ class Keeper:
     def _run(self):
         while not self.lost and not self.ending.wait(0.2):
             try:
-                self.link.call(zk.ping())
+                self.link.call(self.request)
                 self.pings += 1
             except (OSError, zk.Closed):
                 self._resume()
@@ -116,7 +171,7 @@ class Keeper:
         old = self.link
         try:
             self.link = zk.Connection(self.member.address, self.timeout_ms, old.session_id, old.passwd, old.last_zxid,
-                                      patience_s=PATIENCE_S)
+                                      patience_s=self.patience_s)
             self.lost = self.link.session_id == 0
         except (OSError, zk.Closed):
             pass  # the server has no leader yet
@@ -207,7 +262,7 @@ class Suite:
         self.ensemble = None
 
     def open(self):
-        kind, member = (Ensemble, ConclaveMember) if self.split else (SplitEnsemble, WhyMember)
+        kind, member = (Ensemble, SlowMember) if self.split else (SplitEnsemble, WhyMember)
         self.ensemble = kind(3, member, tick_ms=TICK_MS, admin=True, options=[
             "--DigestAuthenticationProvider.superDigest", SUPER, "--audit.enable", "yes", "--electionTimeout", "1500", "--audit.file", "audit"])
         for each in self.ensemble.members:
@@ -362,6 +417,64 @@ class Suite:
                 link.drop()
         return ", ".join(notes)
 
+    def clients_that_do_not_read(self):
+        """They ask for more than the sockets take, read nothing of it, and say no more."""
+        member = random.choice(self.ensemble.members)
+        with zk.Connection(member.address, 4 * TIMEOUT_MS) as link:
+            link.call(zk.create("/large", bytes(LARGE)))
+        links = connect(member, self.rounds)
+        for link in links:
+            for _ in range(LARGE_READS):
+                link.send(zk.get_data("/large"))
+        note = judge(wait_ended(self.ensemble, ids(links)), "client_not_reading")
+        for link in links:
+            link.drop()
+        return note
+
+    def give_up_writing(self, member, servers, cause):
+        """Clients of this member write while the disks of these servers hang, give up as clients do that get no answer, and
+        do not come back."""
+        links = connect(member, self.rounds)
+        with HungDisks(servers, 1.7 * TIMEOUT_MS / 1000) as disks:
+            time.sleep(0.2)
+            for link in links:
+                link.send(zk.set_data("/", b""))
+            time.sleep(0.5)
+            threading.Timer(TIMEOUT_MS / 1000 * 2 / 3 - 0.5, lambda: [link.drop() for link in links]).start()
+            disks.hold()
+            answers = wait_ended(self.ensemble, ids(links))
+            while self.record_missing(answers, member):
+                answers = wait_ended(self.ensemble, ids(links))
+        return judge(answers, cause)
+
+    def record_missing(self, answers, member):
+        """Whether this member, which was late, has not noted the end of each of these sessions."""
+        return any(self.record(answer, member) is None or self.record(answer, member)["cause"] == "lives"
+                   for answer in answers.values())
+
+    def stalled_disks(self):
+        """Of a majority: with the clients' follower in it, and then without their leader. One alone delays nobody."""
+        leader = self.ensemble.wait_leader(PATIENCE_S)
+        follower = self.others(leader)[0]
+        notes = [self.give_up_writing(follower, [leader, follower], "disk_stall"),
+                 self.give_up_writing(leader, self.others(leader), "commit_stall")]
+        return ", ".join(notes)
+
+    def writers_outlive_stalled_disks(self):
+        """Clients that write, give up without an answer, and resume their sessions: the disks of a majority, or of the leader,
+        hang for longer than their timeouts, and no session ends."""
+        leader = self.ensemble.wait_leader(PATIENCE_S)
+        hung_disks = [self.others(leader), [leader, self.others(leader)[0]], [leader]]
+        for hung in hung_disks if self.rounds > 5 else hung_disks[:1]:
+            keepers = [Keeper(member, TIMEOUT_MS, zk.set_data("/", b""), TIMEOUT_MS / 1000 * 2 / 3)
+                       for member in self.ensemble.members for _ in range(min(self.rounds, 5))]
+            with HungDisks(hung, 2 * TIMEOUT_MS / 1000) as disks:
+                time.sleep(1)
+                disks.hold()
+            for keeper in keepers:
+                keeper.wait_ping()
+                keeper.end()
+
     def killed_leader(self):
         """Its clients do not come back."""
         leader = self.ensemble.wait_leader(PATIENCE_S)
@@ -415,6 +528,31 @@ def stalls_are_the_servers(rounds):
             assert not pinger.broken, f"a session ended: {pinger.broken[0]!r}"
         for link in links:
             assert link.call(zk.exists("/"))[0] == 0
+
+
+def a_disk_alone(rounds):
+    """The disk of a server alone hangs: clients that come back keep their sessions, those that do not lose them for that
+    reason."""
+    with SlowServer(tick_ms=TICK_MS, admin=True) as server:
+        keepers = [Keeper(server, TIMEOUT_MS, zk.set_data("/", b""), TIMEOUT_MS / 1000 * 2 / 3) for _ in range(5)]
+        links = connect(server, rounds)
+        with HungDisks([server], 2 * TIMEOUT_MS / 1000) as disks:
+            for link in links:
+                link.send(zk.set_data("/", b""))
+            time.sleep(TIMEOUT_MS / 1000 * 2 / 3)
+            for link in links:
+                link.drop()
+            disks.hold()
+        for keeper in keepers:
+            keeper.wait_ping()
+            keeper.end()
+        answers, deadline = {}, time.monotonic() + PATIENCE_S
+        for session in ids(links):
+            while (answer := json.loads(fetch(server, f"/sessions/why?id={session}")[1]))["lives"]:
+                assert time.monotonic() < deadline, f"{session} does not end"
+                time.sleep(0.2)
+            answers[session] = answer["record"]
+        return judge(answers, "disk_stall")
 
 
 def a_stopped_leader_comes_back(rounds):
@@ -496,11 +634,13 @@ def main():
     suite = Suite(options.rounds, enter_own_network())
     suite.open()
     try:
-        return cases.run([suite.text, suite.closed_sessions, suite.killed_sessions, suite.moved_sessions,
-                          suite.clients_that_leave, suite.paused_clients, suite.cut_in_both_directions,
-                          suite.cut_from_the_client, suite.cut_to_the_client, suite.stopped_servers, suite.killed_follower,
-                          suite.killed_leader, routes, cases.bound(stalls_are_the_servers, options.rounds),
-                          cases.bound(a_stopped_leader_comes_back, min(options.rounds, 5))], options.only)
+        ensemble = [suite.text, suite.closed_sessions, suite.killed_sessions, suite.moved_sessions, suite.clients_that_leave,
+                    suite.paused_clients, suite.cut_in_both_directions, suite.cut_from_the_client, suite.cut_to_the_client,
+                    suite.clients_that_do_not_read, suite.stalled_disks, suite.writers_outlive_stalled_disks,
+                    suite.stopped_servers, suite.killed_follower, suite.killed_leader]
+        others = [routes, cases.bound(a_disk_alone, options.rounds), cases.bound(stalls_are_the_servers, options.rounds),
+                  cases.bound(a_stopped_leader_comes_back, min(options.rounds, 5))]
+        return cases.run_rows([ensemble, others], options.only)
     finally:
         suite.ensemble.stop()
 

@@ -8,10 +8,8 @@ usage: slow_test.py [CASE...]
 """
 
 import json
-import mmap
 import os
 import re
-import struct
 import subprocess
 import sys
 import time
@@ -20,34 +18,25 @@ import urllib.request
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import cases  # noqa: E402
+import slow_disk  # noqa: E402
 import zkwire as zk  # noqa: E402
-from conclave import ROOT, Conclave, program, why_missing  # noqa: E402
+from conclave import Conclave, program, why_missing  # noqa: E402
 from ensemble import Ensemble  # noqa: E402
 
-BUILD = os.environ.get("CONCLAVE_BUILD") or os.path.join(ROOT, "build")
-PRELOAD = os.path.join(BUILD, "test", "system", "slow_sync.so")
 PATIENCE_S = 60
 SLOW_MS = 700
 PARTS = ("queue", "forward", "disk", "quorum", "apply", "send")
 
 
-class SlowDisk(Conclave):
+class SlowServer(Conclave):
     """A server whose syncs take as long as the test says."""
 
-    def start(self):
-        path = os.path.join(self.folder, "delay")
-        with open(path, "wb") as file:
-            file.write(bytes(8))
-        with open(path, "r+b") as file:
-            self.delay = mmap.mmap(file.fileno(), 8)
-        os.environ.update(SLOW_SYNC_FILE=path, LD_PRELOAD=PRELOAD)
-        try:
-            return super().start()
-        finally:
-            del os.environ["SLOW_SYNC_FILE"], os.environ["LD_PRELOAD"]
+    def __init__(self, options=(), admin=False):
+        super().__init__(options, admin=admin)
+        self.disk = slow_disk.SlowDisk(self.folder)
 
-    def set_delay(self, milliseconds):
-        self.delay[:8] = struct.pack("=q", milliseconds)
+    def command(self):
+        return [*self.disk.words(), *super().command()]
 
 
 def fetch(server, path):
@@ -91,11 +80,11 @@ def command(*words):
 
 
 def test_disk():
-    with SlowDisk(["--slowlog.threshold", "300"], admin=True) as server, zk.Connection(server.address, 30000) as link:
+    with SlowServer(["--slowlog.threshold", "300"], admin=True) as server, zk.Connection(server.address, 30000) as link:
         before = metric(server, 'conclave_request_part_seconds_sum{part="disk"}')
-        server.set_delay(SLOW_MS)
+        server.disk.set(SLOW_MS)
         assert link.call(zk.create("/disk", b"x"))[0] == 0
-        server.set_delay(0)
+        server.disk.set(0)
         row = find(server, "/disk")
         check(row, "disk", link)
         assert row["operation"] == "create" and row["count"] == 1 and not row["path_cut"], row
@@ -103,22 +92,22 @@ def test_disk():
         assert metric(server, "conclave_fsync_duration_seconds_sum") >= SLOW_MS * 0.0007
         assert metric(server, "conclave_slow_requests_total") >= 1
         long = "/" + "long" * 100
-        server.set_delay(SLOW_MS)
+        server.disk.set(SLOW_MS)
         assert link.call(zk.create(long))[0] == 0
-        server.set_delay(0)
+        server.disk.set(0)
         row = find(server, long[:159])
         assert row["path_cut"], row
 
 
 def test_queue():
     """A read behind a slow write of its connection."""
-    with SlowDisk(["--slowlog.threshold", "300"], admin=True) as server, zk.Connection(server.address, 30000) as link:
-        server.set_delay(SLOW_MS)
+    with SlowServer(["--slowlog.threshold", "300"], admin=True) as server, zk.Connection(server.address, 30000) as link:
+        server.disk.set(SLOW_MS)
         link.send(zk.create("/first", b""))
         link.send(zk.exists("/behind"))
         link.read_reply()
         link.read_reply()
-        server.set_delay(0)
+        server.disk.set(0)
         check(find(server, "/behind", "exists"), "queue", link)
         check(find(server, "/first"), "disk", link)
 
@@ -199,22 +188,22 @@ def test_send():
 
 def test_bounds():
     """Threshold 0 keeps nothing; a stall adds few rows; the ring is bounded; the command says where nothing answers."""
-    with SlowDisk(["--slowlog.threshold", "0"], admin=True) as server, zk.Connection(server.address, 30000) as link:
-        server.set_delay(200)
+    with SlowServer(["--slowlog.threshold", "0"], admin=True) as server, zk.Connection(server.address, 30000) as link:
+        server.disk.set(200)
         assert link.call(zk.create("/off", b""))[0] == 0
         answer = slow(server)
         assert answer["threshold_ms"] == 0 and answer["requests"] == [] and answer["total"] == 0, answer
         code, out, err = command("--admin", f"127.0.0.1:{server.admin_port}")
         assert code == 0 and out == "no slow requests\n" and "slowlog.threshold=0" in err, (code, out, err)
-    with SlowDisk(["--slowlog.threshold", "100", "--slowlog.max", "10"], admin=True) as server:
+    with SlowServer(["--slowlog.threshold", "100", "--slowlog.max", "10"], admin=True) as server:
         with zk.Connection(server.address, 30000) as link:
             for turn in range(4):
-                server.set_delay(200)
+                server.disk.set(200)
                 for i in range(100):
                     link.send(zk.create(f"/n{turn}-{i}", b""))
                 for _ in range(100):
                     link.read_reply()
-                server.set_delay(0)
+                server.disk.set(0)
             answer = slow(server)
             assert len(answer["requests"]) == 10 and answer["total"] >= 16, answer
             assert metric(server, "conclave_slow_requests_total") >= 300, "all are counted"
@@ -230,8 +219,8 @@ def main():
     reason = why_missing()
     if reason:
         return cases.skip_all(reason)
-    if not os.path.exists(PRELOAD):
-        return cases.skip_all(f"no {PRELOAD}: run 'make'")
+    if missing := slow_disk.why_missing():
+        return cases.skip_all(missing)
     return cases.run(cases.named("test_", globals()), sys.argv[1:])
 
 

@@ -62,11 +62,13 @@ static void put_link(const struct session_facts *f, struct json *j)
     put_ms(j, "silent_ms", f->silent_ms);
     put_ms(j, "longest_gap_ms", f->gap_ms);
     json_member_int(j, "unanswered", f->unanswered);
+    put_ms(j, "unanswered_ms", f->owed_ms);
     put_tcp(&f->tcp, j);
     put_ms(j, "stalled_ms", f->stalled_ms);
     put_ms(j, "longest_stall_ms", f->stall_longest_ms);
     put_ms(j, "without_leader_ms", f->cut_off_ms);
     put_ms(j, "sync_ms", f->sync_ms);
+    put_ms(j, "longest_sync_ms", f->sync_longest_ms);
     put_ms(j, "longest_write_ms", f->write_wait_ms);
     json_member_int(j, "queue", f->queue);
     json_member_int(j, "leader_changes", f->leader_changes);

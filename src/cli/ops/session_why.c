@@ -212,14 +212,24 @@ static const struct session_answer *best_record(const struct inquiry *q)
     return best;
 }
 
+/* Whether this server knows that the session is over. */
+static bool knows_end(const struct session_answer *a)
+{
+    return !a->lives && a->recorded && strcmp(a->cause, "lives") != 0 &&
+           strcmp(a->cause, "moved") != 0;
+}
+
+/* A server whose disk hangs learns of an end later than the others. */
 static bool lives(const struct inquiry *q)
 {
+    bool any = false;
     for (size_t i = 0; i < q->count; i++) {
-        if (has_answer(&q->asked[i]) && q->asked[i].answer.lives) {
-            return true;
+        if (has_answer(&q->asked[i]) && knows_end(&q->asked[i].answer)) {
+            return false;
         }
+        any = any || (has_answer(&q->asked[i]) && q->asked[i].answer.lives);
     }
-    return false;
+    return any;
 }
 
 static const char *verdict_of(const struct inquiry *q, const struct session_answer *best)

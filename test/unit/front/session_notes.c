@@ -151,6 +151,44 @@ static void test_stall(void **state)
     service_harness_finish(&h);
 }
 
+static int64_t hung(void *ctx)
+{
+    return 3 * T;
+}
+
+/* A client that waits for the answer of a write is alive, however long the log takes. When it gives up, the record says
+ * what the disk did. A connection that asked for the session meanwhile leaves such a record, too. */
+static void test_hung_disk(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct guest again;
+    service_harness_init(&h, NULL);
+    h.service.pipeline.sink.disk_wait = hung;
+    guest_open(&p, &h, T);
+    int64_t id = p.c.session_id;
+    guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+    for (int i = 0; i < 3 * T / 10; i++) { /* the log does not move */
+        service_harness_advance(&h, 10);
+    }
+    assert_false(p.closed);
+    connection_lost(&p.c, false, NULL);
+    guest_finish(&p);
+    const struct session_facts *f = &session_ledger_find(h.service.notes.ledger, id)->facts;
+    assert_in_range(f->owed_ms, 3 * T - 100, 3 * T + 100);
+    assert_int_equal(f->sync_longest_ms, 3 * T);
+    assert_in_range(f->sync_ms, 1, 3 * T + 100);
+    guest_init(&again, &h);
+    guest_connect(&again, 0, T, id, slice_make(p.passwd, sizeof p.passwd), true);
+    service_harness_advance(&h, 10);
+    connection_lost(&again.c, false, NULL);
+    guest_finish(&again);
+    assert_in_range(f->owed_ms, 10, 20);
+    pass(&h, 2 * T);
+    assert_string_equal(cause_of(&h, id), "disk_stall");
+    service_harness_finish(&h);
+}
+
 /* A server that did not run for less than it notices ends no session before it has read what waits in its sockets. */
 static void test_input_comes_first(void **state)
 {
@@ -202,13 +240,10 @@ static void test_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_stall),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_input_comes_first),
+        cmocka_unit_test(test_silent),  cmocka_unit_test(test_left),
+        cmocka_unit_test(test_resumed), cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_stall),   cmocka_unit_test(test_hung_disk),
+        cmocka_unit_test(test_off),     cmocka_unit_test(test_input_comes_first),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();

@@ -93,8 +93,8 @@ static const struct row ROWS[] = {
       .silent_ms = 4050,
       .tcp = TCP(.retransmits_all = 9, .heard_ms = 1000)}},
     {"silent, its window is full but its host answers",
-     SESSION_CAUSE_CLIENT_PAUSED,
-     "paused",
+     SESSION_CAUSE_CLIENT_NOT_READING,
+     "did not read its answers (100000 bytes wait)",
      {.link = SESSION_LINK_OPEN,
       .silent_ms = 4050,
       .tcp = TCP(.unacknowledged = 100000, .heard_ms = 300)}},
@@ -113,6 +113,46 @@ static const struct row ROWS[] = {
      {.link = SESSION_LINK_LEFT,
       .silent_ms = 100,
       .tcp = TCP(.unacknowledged = 20, .retransmits = 3)}},
+    {"left, because the disk of its server hung",
+     SESSION_CAUSE_DISK_STALL,
+     "waited 9.0 s for the disk, and a request of the client 2.7 s",
+     {.link = SESSION_LINK_LEFT,
+      .silent_ms = 20,
+      .unanswered = 1,
+      .owed_ms = 2700,
+      .sync_longest_ms = 9000,
+      .tcp = TCP(.heard_ms = 0)}},
+    {"left an attempt to come back while the disk hung",
+     SESSION_CAUSE_DISK_STALL,
+     "for the disk",
+     {.link = SESSION_LINK_LEFT, .unanswered = 1, .owed_ms = 900, .sync_longest_ms = 4000}},
+    {"left while the disk hung, but all was answered",
+     SESSION_CAUSE_CLIENT_LEFT,
+     "exited",
+     {.link = SESSION_LINK_LEFT, .silent_ms = 20, .sync_longest_ms = 9000}},
+    {"left at a request that the disk held for a moment",
+     SESSION_CAUSE_CLIENT_LEFT,
+     "exited",
+     {.link = SESSION_LINK_LEFT, .unanswered = 1, .owed_ms = 300, .sync_longest_ms = 300}},
+    {"left, because the other members stored nothing",
+     SESSION_CAUSE_COMMIT_STALL,
+     "waited 2.7 s for its answer, not for the disk",
+     {.link = SESSION_LINK_LEFT, .unanswered = 1, .owed_ms = 2700, .sync_longest_ms = 20}},
+    {"cut off while the disk hung",
+     SESSION_CAUSE_NETWORK,
+     "(20 bytes unacknowledged)",
+     {.link = SESSION_LINK_LEFT,
+      .unanswered = 1,
+      .owed_ms = 2700,
+      .sync_longest_ms = 9000,
+      .tcp = TCP(.unacknowledged = 20, .retransmits = 3)}},
+    {"silent for its whole timeout while the disk hung",
+     SESSION_CAUSE_CLIENT_PAUSED,
+     "paused",
+     {.link = SESSION_LINK_OPEN,
+      .silent_ms = 4050,
+      .sync_longest_ms = 9000,
+      .tcp = TCP(.heard_ms = 10)}},
     {"TCP gave up",
      SESSION_CAUSE_NETWORK,
      "network was cut",
@@ -279,7 +319,8 @@ static void test_weights(void **state)
     static const enum session_cause OF_LEADER[] = {
         SESSION_CAUSE_CLIENT_SILENT, SESSION_CAUSE_SERVER_LOST, SESSION_CAUSE_LEADER_CHANGE};
     static const enum session_cause SEEN[] = {
-        SESSION_CAUSE_CLIENT_LEFT,  SESSION_CAUSE_CLIENT_PAUSED, SESSION_CAUSE_NETWORK,
+        SESSION_CAUSE_CLIENT_LEFT,  SESSION_CAUSE_CLIENT_PAUSED, SESSION_CAUSE_CLIENT_NOT_READING,
+        SESSION_CAUSE_COMMIT_STALL, SESSION_CAUSE_NETWORK,       SESSION_CAUSE_DISK_STALL,
         SESSION_CAUSE_SERVER_STALL, SESSION_CAUSE_CLOSED,        SESSION_CAUSE_KILLED};
     for (size_t i = 0; i < sizeof OF_LEADER / sizeof OF_LEADER[0]; i++) {
         assert_true(session_cause_weight(OF_LEADER[i]) > session_cause_weight(SESSION_CAUSE_MOVED));
@@ -319,6 +360,9 @@ static void test_facts(void **state)
         .silent_ms = 1049,
         .gap_ms = 1351,
         .unanswered = 1,
+        .owed_ms = 740,
+        .sync_ms = 1000,
+        .sync_longest_ms = 700,
         .tcp = TCP(.unacknowledged = 3, .retransmits = 1, .retransmits_all = 4, .heard_ms = 950),
         .stalled_ms = 200,
         .leader_changes_linked = 2,
@@ -335,11 +379,11 @@ static void test_facts(void **state)
         "Client 10.0.0.9:5000, closed by this server (a frame has a negative length); connected "
         "for 60.0 s, until 3.0 s before the end.\n"
         "Requests: 12, the last one getData; silent for 1.0 s, before that for 1.4 s at most; "
-        "1 unanswered.\n"
+        "1 unanswered, for 0.7 s at most.\n"
         "TCP: 3 bytes unacknowledged, 1 retransmissions (4 in all) and 0 probes unanswered; last "
         "heard of the host 1.0 s before.\n"
-        "This server in the silence: it did not run for 0.2 s, 2 changes of leader during the "
-        "connection.\n"
+        "This server in the silence: it did not run for 0.2 s, its log waited for the disk for 1.0 s, "
+        "for 0.7 s in one write, 2 changes of leader during the connection.\n"
         "The leader, which had led for 100.0 s, had not heard of the session for 4.0 s; the "
         "client used server 2, whose last report was 0.1 s old.\n");
     f = (struct session_facts){.timeout_ms = T, .decided = true, .owner = 2, .report_ms = -1};
