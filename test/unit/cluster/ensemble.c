@@ -50,6 +50,7 @@ static void fixture_open(struct fixture *f)
     f->e.replication =
         (struct replication *)(void *)f; /* there is one; a follower asks nothing of it */
     f->h.service.pipeline.sink = ensemble_sink(&f->e);
+    f->h.service.pipeline.sink.disk_wait = NULL; /* but the regular work of its service does */
     assert_int_equal(ensemble_configuration(&f->e, ++f->index, members, 3), 0);
     assert_int_equal(leadership_set(&f->h.service, false), 0);
     assert_int_equal(ensemble_role(&f->e, REPLICATION_FOLLOWER, 2), 0);
