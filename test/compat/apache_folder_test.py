@@ -51,11 +51,29 @@ def inspect(folder, *more):
 
 
 def settled(server):
-    """Waits until no snapshot is being written: a file that is killed half-way is damage, and no case here wants it."""
+    """Waits until no snapshot is being written: a file that is killed half-way is damage, and no case here wants it. Two
+    looks must find the same files, because the thread that writes one may only just begin."""
     deadline = time.monotonic() + WAIT_S
-    while (done := run("inspect", data_of(server))).returncode != 0:
+    before = None
+    while True:
+        now = {entry.name: entry.stat().st_size for entry in os.scandir(version_2(data_of(server)))}
+        done = run("inspect", data_of(server))
+        if done.returncode == 0 and now == before:
+            return
+        before = now
         assert time.monotonic() < deadline, done
-        time.sleep(0.2)
+        time.sleep(0.5)
+
+
+def transactions_of(log):
+    """How many whole ones a log begins with."""
+    with open(log, "rb") as file:
+        data = file.read()
+    at, count = 16, 0
+    while at + 12 <= len(data) and struct.unpack_from(">q", data, at)[0] != 0:
+        at += 8 + 4 + struct.unpack_from(">i", data, at + 8)[0] + 1
+        count += 1
+    return count
 
 
 def data_of(server):
@@ -298,8 +316,8 @@ def test_snappy():
 
 
 def test_an_ensemble_and_its_next_leader():
-    with Ensemble(3, ZooKeeperMember, properties=PROPERTIES, settings={"snapCount": 100}, tick_ms=500) as ensemble:
-        leader = ensemble.leader()
+    with Ensemble(3, ZooKeeperMember, properties=PROPERTIES, settings={"snapCount": 100}) as ensemble:
+        leader, _ = ensemble.roles()
         link = every_kind(leader)
         for number in range(150):
             must(link, zk.create(f"/n{number}", b"n"))
@@ -334,6 +352,9 @@ class Folder:
                 link = every_kind(server)
                 for number in range(200):
                     must(link, zk.create(f"/n{number}", b"content %d" % number))
+                # ZooKeeper begins a new log behind a number of transactions that chance decides; the cases want some in the last.
+                while len(files(data_of(server), "log.")) < 3 or transactions_of(files(data_of(server), "log.")[-1]) < 5:
+                    must(link, zk.set_data("/n0", b"more"))
                 settled(server)
                 server.kill()
                 link.drop()

@@ -119,6 +119,11 @@ class Ensemble:
                 return member
         return None
 
+    def roles(self):
+        """(leader, the other members), once one leads and all that live serve: a busy machine may elect at any moment."""
+        leader = self.wait_leader()
+        return leader, [member for member in self.members if member is not leader and member.alive()]
+
     def followers(self):
         return [member for member in self.members if member.alive() and mode_of(member) == "follower"]
 

@@ -134,7 +134,7 @@ def scrape(member):
     """The samples as Prometheus would store them, with `up`."""
     labels = f'job="conclave",instance="{number_of(member)}"'
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}/metrics", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}/metrics", timeout=WAIT_S) as reply:
             samples = prometheus.samples(reply.read().decode())
     except OSError:
         return {f"up{{{labels}}}": 0}
@@ -179,13 +179,13 @@ def value_of(member, name):
 
 def killed_members_are_told():
     with Ensemble(3, admin=True, tick_ms=500) as ensemble:
-        leader = ensemble.wait_leader()
+        leader, (one, two) = ensemble.roles()
         wait_for(lambda: value_of(leader, "conclave_links") == 2, "the links")
         healthy = all_of(ensemble)
-        ensemble.followers()[0].kill()
+        one.kill()
         wait_for(lambda: value_of(leader, "conclave_links") == 1, "a link to go down")
         expect_firing(healthy, all_of(ensemble), ["MemberDown", "QuorumAtRisk", "LinkDown"])
-        ensemble.followers()[0].kill()
+        two.kill()
         wait_for(lambda: value_of(leader, "conclave_leader_id") == 0 and value_of(leader, "conclave_ready") == 0, "the leader to give up")
         expect_firing(healthy, all_of(ensemble), ["NoLeader", "NotReady"])
 
@@ -195,8 +195,9 @@ def lost_sessions_are_told():
         healthy = scrape(member)
         for _ in range(20):
             zk.Connection(member.address, 1000).drop()
-        left = 'conclave_sessions_ended_total{cause="client_left",job="conclave",instance="1"}'
-        wait_for(lambda: scrape(member).get(left) == 20, "the sessions to end")
+        # Most have the cause client_left; a stall of this process or of the server may give some of them another one.
+        lost = 'conclave_sessions_ended_total{cause="'
+        wait_for(lambda: sum(value for name, value in scrape(member).items() if name.startswith(lost)) == 20, "the sessions to end")
         expect_firing(healthy, scrape(member), ["SessionsLost"])
 
 

@@ -243,8 +243,7 @@ def under_writes():
     """From leader and followers of three, while all of them write; then a restored folder founds an ensemble."""
     more = [*SUPER, "--snapCount", "2000"]
     with Folder() as folder, Ensemble(3, ConclaveMember, options=more, admin=True) as ensemble:
-        leader = ensemble.leader()
-        follower = ensemble.followers()[0]
+        leader, (follower, _) = ensemble.roles()
         taken = []
         with Writers(ensemble.hosts) as writers:
             for round_ in range(3):

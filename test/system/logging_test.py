@@ -52,10 +52,13 @@ def parse(line, form):
 
 
 def lines_of(server):
-    with open(server.log_path, encoding="utf-8") as log:  # strictly UTF-8
-        text = log.read()
-    assert text == "" or text.endswith("\n"), text[-200:]
-    return text.splitlines()
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with open(server.log_path, encoding="utf-8") as log:  # strictly UTF-8
+            text = log.read()
+        if text == "" or text.endswith("\n"):
+            return text.splitlines()
+        assert time.monotonic() < deadline, text[-200:]  # a line that is being written is whole at the next look
 
 
 def entries_of(server, form="text"):
@@ -147,21 +150,21 @@ def repeats():
 
 def roles_and_a_dead_member():
     with Ensemble(3) as ensemble:
-        leader = ensemble.wait_leader()
-        others = [member for member in ensemble.members if member is not leader]
+        leader, others = ensemble.roles()
         leader.kill()
         ensemble.wait_leader(serving=2)
         for member in others:
-            before = [fields["role"] for _, _, fields, _ in wait_event(member, "role")]
-            assert before[-1] == mode_of(member), (before, mode_of(member))
+            deadline = time.monotonic() + PATIENCE_S
+            while (last := wait_event(member, "role")[-1][2]["role"]) != mode_of(member):  # a busy machine may elect again
+                assert time.monotonic() < deadline, (last, mode_of(member))
             wait_event(member, "link-down")
-        new = ensemble.leader()
+        new = ensemble.wait_leader()
         assert [f for _, _, f, _ in wait_event(new, "role") if f["role"] == "leader" and f["leader"] == str(new.number)]
         at = [len(entries_of(member)) for member in others]
         time.sleep(12)  # some dozen attempts to connect to the dead member
         for member, count in zip(others, at):
-            added = entries_of(member)[count:]
-            assert len(added) <= 5, [event for _, event, _, _ in added]
+            added = [event for _, event, _, _ in entries_of(member)[count:] if event not in ("role", "stalled")]
+            assert len(added) <= 5, added
 
 
 def main():
