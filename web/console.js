@@ -3,9 +3,10 @@ import { ask, h } from "./dom.js";
 import * as overview from "./overview.js";
 import * as recipes from "./recipes.js";
 import * as sessions from "./sessions.js";
+import * as slow from "./slow.js";
 import * as tree from "./tree.js";
 
-const VIEWS = { overview, recipes, tree, sessions };
+const VIEWS = { overview, recipes, tree, sessions, slow };
 const HOUR_SAMPLES = 720;
 const RETRY_MS = 1000;
 const POLL_MS = 5000;

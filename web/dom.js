@@ -80,8 +80,13 @@ export function moment(ms) {
 }
 
 /** The JSON of an address below /console; throws an Error with the server's reason. */
-export async function ask(name, args) {
-  const response = await fetch(`/console/${name}?${new URLSearchParams(args || {})}`);
+export function ask(name, args) {
+  return askPort(`/console/${name}?${new URLSearchParams(args || {})}`);
+}
+
+/** The same of any address of this port. */
+export async function askPort(address) {
+  const response = await fetch(address);
   if (!response.ok) {
     const error = new Error((await response.text()).trim());
     error.status = response.status;

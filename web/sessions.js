@@ -1,16 +1,18 @@
 // The sessions: whose they are, and when their clients were last heard.
-import { ask, count, duration, h, many, moment, refresh } from "./dom.js";
+import { ask, askPort, count, duration, h, many, moment, refresh } from "./dom.js";
 
 const EVERY_MS = 3000;
+const ENDED_MAX = 100; // rows of each list
 const part = {};
-const shown = { find: "", answer: null, timer: 0 };
+const shown = { find: "", answer: null, timer: 0, orderly: false };
 
 export function open() {
   part.input = h("input", { type: "text", name: "find", "aria-label": "Part of an address or of a session id", placeholder: "Address or session id", spellcheck: "false", autocomplete: "off", value: shown.find });
   part.list = h("section", { class: "panel", "aria-label": "Sessions" });
+  part.ended = h("section", { class: "panel", "aria-label": "Ended sessions" });
   const form = h("form", { class: "goto", onsubmit: onFind }, part.input, h("button", { type: "submit" }, "Find"));
   load();
-  return h("div", { class: "sessions" }, h("h1", { class: "unseen" }, "Sessions"), form, part.list);
+  return h("div", { class: "sessions" }, h("h1", { class: "unseen" }, "Sessions"), form, part.list, part.ended);
 }
 
 function onFind(event) {
@@ -31,7 +33,17 @@ async function load() {
   } catch (error) {
     if (own === turn && error.status) refresh(part.list, error.message, () => h("p", { class: "hint" }, error.message));
   }
+  if (own === turn) await loadEnded();
   if (own === turn && part.list.isConnected) shown.timer = setTimeout(again, EVERY_MS);
+}
+
+async function loadEnded() {
+  try {
+    const answer = await askPort("/sessions/ended");
+    refresh(part.ended, { answer: { ...answer, time_ms: 0 }, find: shown.find, minute: Math.floor(Date.now() / 10000) }, ended);
+  } catch (error) {
+    if (error.status) refresh(part.ended, error.message, () => h("p", { class: "hint" }, error.message));
+  }
 }
 
 /* Only while the view is shown, and to somebody. */
@@ -66,4 +78,36 @@ function table({ answer, find }) {
     h("tbody", {}, list.map(row))),
   found > list.length ? h("p", { class: "hint" }, `The first ${many(list.length, "session")}; find the others by address or id.`) : null,
   list.some((session) => !session.client) ? h("p", { class: "hint" }, "Clients of other servers are known there: open their console.") : null];
+}
+
+/* Ended sessions */
+
+const CAUSES = {
+  lives: "lives", moved: "moved", client_silent: "client silent", server_lost: "server lost", leader_change: "leader change", client_left: "client left",
+  client_paused: "client paused", network: "network", dropped: "dropped", server_stall: "server stall", closed: "closed", killed: "killed",
+};
+const CALM = ["lives", "moved", "closed"];
+
+function endedRow(record) {
+  return h("tr", {},
+    h("th", { scope: "row" }, record.client ? h("code", {}, record.client) : h("span", { class: "pill" }, "no client here"), h("small", { class: "who" }, record.session)),
+    h("td", { "data-label": "Ended" }, moment(record.at_ms), h("small", { class: "who" }, `${duration(Date.now() - record.at_ms)} ago`)),
+    h("td", { "data-label": "Why" }, h("div", {}, h("span", { class: CALM.includes(record.cause) ? "pill" : "pill down" }, CAUSES[record.cause] ?? record.cause), h("small", { class: "who" }, record.verdict))));
+}
+
+function endedTable(list) {
+  return h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Client", "Ended", "Why"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, list.slice(0, ENDED_MAX).map(endedRow)));
+}
+
+function ended({ answer, find }) {
+  const matches = (record) => record.session.includes(find) || record.client?.includes(find);
+  const [lost, orderly] = [answer.lost.filter(matches), answer.orderly.filter(matches)];
+  const title = h("h2", {}, "Ended sessions ", h("small", {}, `${count(lost.length)} lost, ${count(orderly.length)} closed or moved`));
+  if (!answer.recording) return [title, h("p", { class: "hint" }, "This server keeps no records of them (maxEndedSessions=0).")];
+  const more = Math.max(0, lost.length - ENDED_MAX) + Math.max(0, orderly.length - ENDED_MAX) + answer.left_out;
+  return [title,
+    lost.length ? endedTable(lost) : h("p", { class: "hint" }, find ? "No lost session has this in its id or address." : "No session was lost, as far as this server knows."),
+    orderly.length ? h("details", { open: shown.orderly, ontoggle: (event) => { shown.orderly = event.target.open; } }, h("summary", { "data-key": "orderly" }, "Closed by their clients, or resumed on another server"), endedTable(orderly)) : null,
+    more ? h("p", { class: "hint" }, `${count(more)} more are not shown; find them by address or id.`) : null,
+    h("p", { class: "hint" }, "What this server knows. All servers together know more: conclave sessions why ID.")];
 }

@@ -494,6 +494,67 @@ def the_sessions():
 
 
 @case
+def ended_sessions():
+    """A session that was lost, with the verdict in words, and one that its client closed."""
+    server = World.ensemble().members[0]
+    left, closed = zk.Connection(server.address, 4000), zk.Connection(server.address)
+    page = open_page(server, "#/sessions")
+    page.wait_text("Ended sessions")
+    left.drop()
+    closed.close_session()
+    closed.drop()
+    found = "[...document.querySelectorAll('[aria-label=\"Ended sessions\"] %s tr')].some((row) => row.textContent.includes('%s') && row.textContent.includes('%s'))"
+    page.wait(found % ("details", hex(closed.session_id), "closed"))
+    page.wait(found % ("", hex(left.session_id), "client left"))
+    page.wait_text("it exited, crashed or was killed")
+    page.eval("document.querySelector('summary').focus()")
+    page.press("Enter")
+    page.wait_text(hex(closed.session_id))
+    page.eval("document.activeElement.blur()")
+    picture("console-ended.png")
+    for look in ({}, {"dark": True}, PHONE):
+        page.look(**look)
+        check_look(f"ended sessions {look}")
+    page.look()
+    page.eval("document.querySelector('[name=find]').focus()")
+    page.type(hex(left.session_id))
+    page.press("Enter")
+    page.wait(f"!document.querySelector('[aria-label=\"Ended sessions\"]').textContent.includes('{hex(closed.session_id)}')")
+    page.wait_text(hex(left.session_id))
+    no_errors()
+    page.eval("document.querySelector('[name=find]').value = ''")
+    page.eval("document.querySelector('.goto').requestSubmit()")
+    with Conclave(["--maxEndedSessions", "0"], admin=True) as server:
+        open_page(server, "#/sessions").wait_text("maxEndedSessions=0")
+
+
+@case
+def slow_requests():
+    """A slow request with the parts of its time, its path and its client."""
+    with Conclave(["--slowlog.threshold", "1"], admin=True) as server, zk.Connection(server.address) as client:
+        page = open_page(server, "#/slow")
+        page.wait_text("1.00 ms or longer")
+        create(client, "/batch")
+        for turn in range(3):
+            part = [zk.create(f"/batch/{turn}-{number}") for number in range(2000)]
+            expect(client.call(zk.multi(part))[0] == 0, "a large transaction")
+        row = until(lambda: next((row for row in json.loads(get(server, "/slow")[2])["requests"] if row["operation"] == "multi"), None), "it is slow")
+        for text in ("multi", "%s:%d" % client.socket.getsockname(), row["session"], "until a quorum confirmed"):
+            page.wait_text(text)
+        page.wait(f"[...document.querySelectorAll('.slow tbody b')].some((e) => e.innerText.startsWith('{row['slowest']} '))")
+        expect(page.eval("document.querySelectorAll('.bar rect').length") > 0, "the bars")
+        picture("console-slow.png")
+        for dark in (False, True):
+            for size in ({}, PHONE):
+                page.look(dark=dark, **size)
+                check_look(f"slow requests, dark {dark}, {size}")
+        page.look()
+        no_errors()
+    with Conclave(["--slowlog.threshold", "0"], admin=True) as server:
+        open_page(server, "#/slow").wait_text("slowlog.threshold=0")
+
+
+@case
 def many_children():
     """200,000 children of one node: pages, a name in the middle, and what the server does meanwhile."""
     server = World.ensemble().members[0]
