@@ -14,11 +14,16 @@ static int64_t system_monotonic_ns(void *ctx)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-static int64_t system_wall_ms(void *ctx)
+int64_t clock_wall_ns(void)
 {
     struct timespec ts;
     (void)clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int64_t system_wall_ms(void *ctx)
+{
+    return clock_wall_ns() / 1000000;
 }
 
 const struct clock_source *clock_system(void)

@@ -17,6 +17,9 @@ struct clock_source {
 /* The system's clocks. Static. */
 const struct clock_source *clock_system(void);
 
+/* The system's wall clock, nanoseconds since 1970: for times that other programs compare with theirs. */
+int64_t clock_wall_ns(void);
+
 static inline int64_t clock_monotonic_ns(const struct clock_source *c)
 {
     return c->monotonic_ns(c->ctx);

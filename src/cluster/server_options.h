@@ -6,6 +6,7 @@
 #include "front/limits/client_limits.h"
 #include "front/login/client_ids.h"
 #include "front/login/sasl_options.h"
+#include "front/traces/trace_options.h"
 #include "front/ttl_collector.h"
 #include "net/address.h"
 
@@ -44,6 +45,7 @@ struct server_options {
     const struct sasl_options *login; /* NULL: no SASL */
     bool audit;                       /* write audit lines */
     const char *audit_file;           /* NULL: stderr */
+    struct trace_options traces;
     struct ensemble_options ensemble;
     const struct clock_source *clock;
     bool

@@ -156,6 +156,14 @@ int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, 
     return text_replace(&c->auth_schemes, value);
 }
 
+int key_set_trace_endpoint(struct zoo_cfg *c, const char *key, const char *value, const char *where)
+{
+    const char *why = NULL;
+    return trace_options_set(&c->options.traces, value, &why) == 0
+               ? 0
+               : key_fail(c, "%s: %s: '%s' is not usable: %s", where, key, value, why);
+}
+
 int key_set_log_level(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     return log_level_find(value, &c->log_level)

@@ -32,6 +32,8 @@ int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, 
 int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where);
 
+int key_set_trace_endpoint(struct zoo_cfg *c, const char *key, const char *value,
+                           const char *where);
 int key_set_log_level(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_log_format(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 

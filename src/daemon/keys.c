@@ -96,6 +96,11 @@ const struct key_row key_table[] = {
         "ended sessions that conclave sessions why can explain: as many lost ones, as many that clients closed or moved, and as many without a connection (1000; 0: none)"),
     INT("slowlog.threshold", options.limits.slow_ms, 0, 3600000, 1,
         "milliseconds above which conclave slow shows a request, and where its time went (100; 0: off)"),
+    SPECIAL(
+        "trace.endpoint", key_set_trace_endpoint,
+        "http://HOST:PORT/PATH of a collector of OpenTelemetry, which gets traces of requests by OTLP (none): docs/traces.md"),
+    INT("trace.sample", options.traces.sample, 0, INT32_MAX, 1,
+        "one request in so many gets a trace, besides all that are in the slow log (100; 0: only these; 1: every request)"),
     INT("slowlog.max", options.limits.slow_max, 1, 10000, 1,
         "number of these requests that the server keeps, each up to 400 bytes (128)"),
     INT("maxRequestsPerSecondPerAddress", options.limits.address_rate_max, 1, 1000000000, 1,

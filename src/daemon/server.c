@@ -10,6 +10,7 @@
 #include "daemon/keys_ensemble.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
+#include "front/traces/trace_export.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -43,6 +44,7 @@ struct server {
     struct sasl_service *login;
     struct audit_log *audit;
     struct password_checker *verifier; /* NULL: digest has no users */
+    struct trace_export *traces;       /* NULL: no endpoint */
     struct client_port *port;
     struct port_certificates *secure; /* NULL: no TLS */
     struct replica *node;
@@ -75,6 +77,7 @@ struct server_options server_options_default(void)
         .segment_bytes = (size_t)16 << 20,
         .sync = true,
         .clock = clock_system(),
+        .traces = {.sample = 100},
         .ensemble = {.heal = true, .alone = -1},
     };
 }
@@ -426,6 +429,18 @@ static int server_open_access(struct server *s, char **ret_text)
     return rc == 0 ? 0 : text_fail(ret_text, rc, "out of memory");
 }
 
+static int server_open_traces(struct server *s, char **ret_text)
+{
+    const struct trace_options *o = &s->options.traces;
+    if (!o->on) {
+        return 0;
+    }
+    int64_t id = member_number(server_id(s));
+    int rc = trace_export_open(s->loop, o, id, &s->service.traces, &s->traces);
+    s->open_parts += rc == 0;
+    return rc == 0 ? 0 : text_fail(ret_text, rc, "out of memory");
+}
+
 int server_open(uv_loop_t *loop, const struct server_options *options,
                 const struct server_callbacks *callbacks, struct server **ret, char **ret_text)
 {
@@ -466,6 +481,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .close_acls = options->close_acls,
         .local_only = options->local_only,
         .collector = options->collector,
+        .traces = &s->options.traces,
         .test = options->test,
         .clock = options->clock,
         .sink = replica_sink(s->node),
@@ -482,6 +498,9 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     } else if (rc != 0) {
         rc = text_fail(ret_text, rc, "out of memory");
     } else {
+        rc = server_open_traces(s, ret_text);
+    }
+    if (rc == 0) {
         rc = server_open_port(s, ret_text);
     }
     if (rc == 0) {
@@ -559,6 +578,8 @@ static void server_close_handles(struct server *s)
         return;
     }
     password_checker_close(s->verifier, server_part_closed, s);
+    trace_export_close(s->traces, server_part_closed, s);
+    s->traces = NULL;
     uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
 }

@@ -103,6 +103,7 @@ void connection_finish(struct connection *c)
     list_remove(&c->confirming);
     list_remove(&c->held);
     service_detach(s, c);
+    request_times_gone(c);
     watcher_finish(s->watches, &c->watcher);
     struct list *node;
     while ((node = list_pop_front(&c->pending)) != NULL) {
@@ -530,9 +531,11 @@ static void connection_trim_waiting(struct connection *c, uint64_t done)
     c->waiting_base += front;
 }
 
+/* entry: where it waited; NULL: nowhere. */
 static void connection_answer(struct connection *c, const struct request_row *row,
-                              const struct request *r)
+                              const struct request *r, const struct pending *entry)
 {
+    size_t place = c->out.len;
     if (r->err != 0 && row->kind != REQUEST_AUTH) {
         answer_refused(c, r);
     } else {
@@ -541,6 +544,9 @@ static void connection_answer(struct connection *c, const struct request_row *ro
     if (row->kind != REQUEST_AUTH) {
         connection_note(c, r->type, r->xid, state_zxid(c->service->state));
         c->unmeasured++;
+        if (c->service->traces.on) {
+            request_times_answered(c, r, entry, place);
+        }
     }
 }
 
@@ -578,7 +584,7 @@ static void connection_drain(struct connection *c, const struct pending *proof)
                                entry->body_len),
         };
         done = entry->body_at + entry->body_len;
-        connection_answer(c, request_row(r.type), &r);
+        connection_answer(c, request_row(r.type), &r, entry);
         int64_t waited_ns = c->service->now_ns - entry->taken_ns;
         connection_measure(c, false, waited_ns, c->unmeasured);
         request_times_read(c, &r, waited_ns, c->unmeasured,
@@ -643,7 +649,7 @@ static void connection_answer_in_order(struct connection *c, const struct reques
                   (row->fresh == REQUEST_READ && c->service->standing.linearizable);
     uint64_t group = proved && !c->read_only ? leadership_confirm_group(c->service, c) : 0;
     if (c->pending_count == 0 && group == 0) {
-        connection_answer(c, row, r);
+        connection_answer(c, row, r, NULL);
     } else {
         connection_wait(c, r, group);
     }

@@ -75,6 +75,8 @@ struct connection {
     int32_t repeated_to; /* and up to this one may be repetitions: the rate limit lets them pass */
     int64_t session_id;  /* 0: none */
     int32_t timeout_ms;  /* negotiated */
+    uint64_t trace_link; /* for the ids of its requests' traces: wire/trace_ids.h */
+    bool client_spans;   /* its client exports spans, too */
     int64_t seen_zxid;   /* newest zxid that its client has seen, also at other servers */
     /* deadline of the handshake, of closing, or of waiting for memory, monotonic ms */
     int64_t handshake_at;

@@ -307,8 +307,9 @@ static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
     struct wire_connect_wish wish;
     c->has_read_only = wire_left(r) > 0;
     bool read_only = c->has_read_only && wire_read_boolean(r);
-    c->asked = wire_decode_connect_wish(r, &wish) == 0 && wish.magic == WIRE_EXTENSION_MAGIC &&
-               (wish.features & WIRE_FEATURE_EXACTLY_ONCE) != 0;
+    bool wishes = wire_decode_connect_wish(r, &wish) == 0 && wish.magic == WIRE_EXTENSION_MAGIC;
+    c->asked = wishes && (wish.features & WIRE_FEATURE_EXACTLY_ONCE) != 0;
+    c->client_spans = wishes && (wish.features & WIRE_FEATURE_SPANS) != 0;
     return read_only;
 }
 
@@ -347,6 +348,7 @@ void handshake_request(struct connection *c, struct slice body)
     list_remove(&c->handshaking);
     s->metrics->connection_request_count++;
     c->seen_zxid = request.last_zxid_seen;
+    c->trace_link = wire_trace_link(c->seen_zxid, request.session_id != 0);
     if (!handshake_is_served(c, handshake_read_tail(c, &r))) {
         return;
     }

@@ -87,8 +87,10 @@ int service_init(struct service *s, const struct service_options *options)
     s->faults = options->test ? faults_create(clock_monotonic_ms(s->clock)) : NULL;
     int noted = session_notes_init(&s->notes, s->limits.ended_sessions_max);
     int slow = slow_log_init(&s->times.slow, s->limits.slow_ms, s->limits.slow_max);
-    if (rc != 0 || noted != 0 || slow != 0 || s->metrics == NULL || s->state == NULL ||
-        s->watches == NULL || s->sessions == NULL || (options->test && s->faults == NULL)) {
+    int traced = request_traces_init(&s->traces, options->traces, s->metrics);
+    if (rc != 0 || noted != 0 || slow != 0 || traced != 0 || s->metrics == NULL ||
+        s->state == NULL || s->watches == NULL || s->sessions == NULL ||
+        (options->test && s->faults == NULL)) {
         return CONCLAVE_ENOMEM;
     }
     server_metrics_reset(s->metrics);
@@ -104,6 +106,7 @@ void service_finish(struct service *s)
     pipeline_finish(&s->pipeline);
     buf_finish(&s->standing.own);
     slow_log_finish(&s->times.slow);
+    request_traces_finish(&s->traces);
     effects_finish(&s->effects);
     buf_finish(&s->collector.found);
     map_finish(&s->by_session);

@@ -20,6 +20,7 @@
 #include "front/login/password_check.h"
 #include "front/login/sasl_login.h"
 #include "front/session_notes.h"
+#include "front/traces/request_traces.h"
 #include "front/ttl_collector.h"
 #include "session/session.h"
 
@@ -45,8 +46,9 @@ struct service_options {
     bool close_acls;            /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
     bool local_only;            /* members do not authenticate: none may be on another machine */
     struct ttl_collector_options collector;
-    bool test;                        /* it takes orders of tests: front/faults.h */
-    const struct clock_source *clock; /* borrowed */
+    const struct trace_options *traces; /* NULL: no traces; borrowed */
+    bool test;                          /* it takes orders of tests: front/faults.h */
+    const struct clock_source *clock;   /* borrowed */
     struct pipeline_sink sink;
 };
 
@@ -118,6 +120,7 @@ struct service {
     struct service_words words;     /* answer is NULL: no words */
     struct clock_watch clock_watch; /* for steps of the wall clock */
     struct request_times times;     /* where the time of requests goes */
+    struct request_traces traces;   /* of sampled and slow requests */
     struct session_notes notes;     /* for why sessions ended */
     struct service_onlooker onlooker;
     struct faults *faults; /* orders of tests; NULL: it is no server for tests */

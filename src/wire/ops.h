@@ -112,6 +112,7 @@ enum {
 enum {
     WIRE_EXTENSION_MAGIC = 0x436f6e63, /* "Conc" */
     WIRE_FEATURE_EXACTLY_ONCE = 1,     /* a bit of `features` */
+    WIRE_FEATURE_SPANS = 2,            /* needs no grant: the client exports spans, too */
     WIRE_WRITE_NUMBER_LEN = 4 + 4,     /* of a write_number */
 };
 

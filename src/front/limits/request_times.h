@@ -38,6 +38,11 @@ void request_times_write(struct service *s, const struct command *command,
                          const struct pending *entry);
 void request_times_end(struct service *s, const struct command *command);
 
+/* A read was answered, and its reply begins at `place` of the output. entry: its place in the queue; NULL: it did not
+ * wait. Only if traces are on. */
+void request_times_answered(struct connection *c, const struct request *r,
+                            const struct pending *entry, size_t place);
+
 /* `count` reads were answered, the last of them r; waited: for earlier writes, or for a quorum if `confirmed`. */
 void request_times_read(struct connection *c, const struct request *r, int64_t ns, unsigned count,
                         enum request_part part);
@@ -45,5 +50,8 @@ void request_times_read(struct connection *c, const struct request *r, int64_t n
 /* The output of a connection was given to its socket, which keeps `unsent` bytes; taken: it has sent all that it was
  * given before. */
 void request_times_sent(struct connection *c, size_t unsent, bool taken);
+
+/* The connection is gone. */
+void request_times_gone(struct connection *c);
 
 #endif

@@ -59,6 +59,10 @@
     X(conclave_fenced_writes_refused_total,                                                        \
       "Refused writes below a bound prefix by clients that do not hold the lock")                  \
     X(conclave_slow_requests_total, "Requests slower than slowlog.threshold")                      \
+    X(conclave_traces_exported_total, "Traces of requests that the collector took")                \
+    X(conclave_traces_dropped_total,                                                               \
+      "Traces of requests without room, or that the collector refused")                            \
+    X(conclave_trace_exports_failed_total, "Requests to the collector that failed")                \
     X(conclave_clock_steps_total, "Steps of the system's clock of a second or more")               \
     X(conclave_token_checks_total, "Requests over HTTP that asked whether a token is the newest")  \
     X(conclave_token_checks_stale_total, "Requests over HTTP that asked about an old token")

@@ -1,0 +1,43 @@
+/*
+ * The ids of a request's trace. Client and server derive them from what both know anyway: the session, the newest zxid
+ * that the client named when it connected, whether it resumed a session, and the request's xid. So no byte of the protocol
+ * carries them, and requests of any client have them. Pure.
+ *
+ * Limits: a hash, not a secret. The ids return if a session's client starts again, resumes the session with the same zxid,
+ * and numbers its requests from the beginning.
+ */
+#ifndef WIRE_TRACE_IDS_H
+#define WIRE_TRACE_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    WIRE_TRACE_ID_LEN = 16,
+    WIRE_SPAN_ID_LEN = 8,
+};
+
+struct wire_trace {
+    uint8_t id[WIRE_TRACE_ID_LEN];
+};
+
+/* The spans of a trace. Those of the parts of a request follow TRACE_SPAN_PARTS. */
+enum {
+    TRACE_SPAN_CLIENT,
+    TRACE_SPAN_SERVER,
+    TRACE_SPAN_PARTS,
+};
+
+/* What one connection adds. seen_zxid and resumed: lastZxidSeen of its ConnectRequest, and whether that names a session. */
+uint64_t wire_trace_link(int64_t seen_zxid, bool resumed);
+
+/* A number whose bits are evenly spread, equal to the last eight bytes of the trace id: for sampling. */
+uint64_t wire_trace_lot(int64_t session_id, uint64_t link, int32_t xid);
+
+/* The id, which is never all zero. */
+struct wire_trace wire_trace_of(int64_t session_id, uint64_t link, int32_t xid);
+
+/* The id of a span, which is never all zero. */
+void wire_span_id(const struct wire_trace *trace, unsigned span, uint8_t ret[WIRE_SPAN_ID_LEN]);
+
+#endif

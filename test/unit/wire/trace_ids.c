@@ -1,0 +1,82 @@
+/* Ids of traces: those that docs/traces.md promises, different for different requests, and never zero. */
+#include "wire/trace_ids.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_bytes(const uint8_t *bytes, size_t len, const char *wanted)
+{
+    char text[64];
+    assert_true(2 * len < sizeof text);
+    for (size_t i = 0; i < len; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    assert_string_equal(text, wanted);
+}
+
+/* The values come from test/support/otlp.py, another program for the same formula. */
+static void ids_are_as_documented(void **state)
+{
+    uint8_t span[WIRE_SPAN_ID_LEN];
+    struct wire_trace t = wire_trace_of(0x100000001a2b3c4, wire_trace_link(0, false), 1);
+    assert_bytes(t.id, sizeof t.id, "4d4cca15786db581d8d3602fc4ae134b");
+    wire_span_id(&t, TRACE_SPAN_CLIENT, span);
+    assert_bytes(span, sizeof span, "75c298fe460b807b");
+    wire_span_id(&t, TRACE_SPAN_SERVER, span);
+    assert_bytes(span, sizeof span, "148f87885633babb");
+    t = wire_trace_of(INT64_MIN, wire_trace_link(INT64_MAX, true), INT32_MAX);
+    assert_bytes(t.id, sizeof t.id, "646a2a66e2cef379c54bf0d3be3a6d30");
+    wire_span_id(&t, TRACE_SPAN_PARTS + 5, span);
+    assert_bytes(span, sizeof span, "f6bf842eb0f36099");
+}
+
+static void each_fact_counts(void **state)
+{
+    const uint64_t links[] = {wire_trace_link(0, false), wire_trace_link(0, true),
+                              wire_trace_link(1, false), wire_trace_link(1, true)};
+    struct wire_trace traces[16];
+    size_t count = 0;
+    for (size_t link = 0; link < 4; link++) {
+        for (int32_t xid = 1; xid <= 2; xid++) {
+            for (int64_t session = 1; session <= 2; session++) {
+                traces[count++] = wire_trace_of(session, links[link], xid);
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_memory_not_equal(traces[i].id, traces[j].id, WIRE_TRACE_ID_LEN);
+            assert_memory_not_equal(traces[i].id + 8, traces[j].id + 8, 8);
+        }
+    }
+}
+
+/* A sample of one in eight is one in eight, for neighbouring requests and for neighbouring sessions. */
+static void lots_are_spread(void **state)
+{
+    enum { COUNT = 80000 };
+    unsigned by_xid = 0;
+    unsigned by_session = 0;
+    uint64_t link = wire_trace_link(0, false);
+    for (int32_t i = 1; i <= COUNT; i++) {
+        by_xid += wire_trace_lot(0x100000000000001, link, i) <= UINT64_MAX / 8;
+        by_session += wire_trace_lot(0x100000000000001 + i, link, 1) <= UINT64_MAX / 8;
+    }
+    assert_in_range(by_xid, COUNT / 8 - 600, COUNT / 8 + 600);
+    assert_in_range(by_session, COUNT / 8 - 600, COUNT / 8 + 600);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_are_as_documented),
+        cmocka_unit_test(each_fact_counts),
+        cmocka_unit_test(lots_are_spread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
