@@ -84,6 +84,45 @@ CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
 /* Whether the server of the current link, or of the last one, granted exactly_once. Any thread. */
 CONCLAVE_API bool conclave_client_exactly_once(const struct conclave_client *client);
 
+/* What ended the newest link that this client lost, as it saw it. */
+enum conclave_loss_cause {
+    CONCLAVE_LOSS_NONE = 0,   /* no link was lost */
+    CONCLAVE_LOSS_PAUSED = 1, /* the client did not run: its process or its loop stood still */
+    CONCLAVE_LOSS_SILENT = 2, /* the server sent nothing although it was asked */
+    CONCLAVE_LOSS_ENDED = 3,  /* the server, or a host between, ended the link */
+    CONCLAVE_LOSS_FAILED = 4, /* the link had an error: see `error` */
+    CONCLAVE_LOSS_RESUME = 5, /* there was no link: the session of the options was refused */
+    CONCLAVE_LOSS_LEFT = 6,   /* the client left for another server: conclave_client_set_servers */
+};
+
+/* The client's side of "why did I lose my session?". Ask the servers for theirs by "conclave
+ * sessions why ID": only they know of their own stalls. Times in ms. Begin with CONCLAVE_LOSS_INIT. */
+struct conclave_loss {
+    size_t size;
+    enum conclave_loss_cause cause;
+    bool session_lost;  /* the session is over; else only the link was lost */
+    bool refused;       /* session_lost: a server said so; else its time passed without a link */
+    int64_t session_id; /* 0: none */
+    int64_t timeout_ms; /* negotiated */
+    int64_t age_ms;     /* how long ago the link was lost */
+    int64_t heard_ms;   /* from the last bytes of the server to that moment */
+    int64_t asked_ms;   /* from the last request or ping of this client to that moment */
+    int64_t paused_ms;  /* longest time that the client was due to run and did not, since the server
+                         * answered last; a pause was up to a third of the timeout longer */
+    int64_t attempts;   /* to connect since then, until a link was up or the session was over */
+    int error;          /* why the link ended */
+    char server[64];    /* its "address:port"; "": there was no link */
+    char problems[256]; /* of the attempts, as of conclave_client_last_error */
+    char text[512];     /* all this in one or two sentences, "" with CONCLAVE_LOSS_NONE */
+};
+#define CONCLAVE_LOSS_INIT CONCLAVE_INIT(conclave_loss)
+
+/* Fills *ret with what is known of the newest lost link; it stays known after a reconnect and until the next loss. In
+ * on_state, CONCLAVE_STATE_SUSPENDED begins a loss, and CONCLAVE_STATE_LOST adds that the session is over. Any
+ * thread. */
+CONCLAVE_API void conclave_client_why(const struct conclave_client *client,
+                                      struct conclave_loss *ret);
+
 /* Replaces the list of servers, "host:port,host:port", without a chroot or with the client's own.
  *
  * The client keeps its link if its server is in the new list, unless that has more servers than the

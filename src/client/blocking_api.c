@@ -89,6 +89,19 @@ bool conclave_client_exactly_once(const struct conclave_client *client)
     return granted;
 }
 
+void handle_problems(const struct conclave_client *client, char *buf, size_t len)
+{
+    size_t used = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; i < HOSTS_MAX && used < len; i++) {
+        /* The newest comes first, because it is the one to read if buf is short. */
+        const char *problem = client->problems[(client->last_problem + i) % HOSTS_MAX];
+        if (problem != NULL) {
+            used += (size_t)snprintf(buf + used, len - used, "%s%s", used > 0 ? "; " : "", problem);
+        }
+    }
+}
+
 void conclave_client_last_error(const struct conclave_client *client, char *buf, size_t len)
 {
     if (len == 0) {
@@ -96,16 +109,22 @@ void conclave_client_last_error(const struct conclave_client *client, char *buf,
     }
     struct conclave_client *c = unconst(client);
     client_lock(c);
-    size_t used = 0;
-    buf[0] = '\0';
-    for (size_t i = 0; i < HOSTS_MAX && used < len; i++) {
-        /* The newest comes first, because it is the one to read if buf is short. */
-        const char *problem = c->problems[(c->last_problem + i) % HOSTS_MAX];
-        if (problem != NULL) {
-            used += (size_t)snprintf(buf + used, len - used, "%s%s", used > 0 ? "; " : "", problem);
-        }
+    handle_problems(client, buf, len);
+    client_unlock(c);
+}
+
+void conclave_client_why(const struct conclave_client *client, struct conclave_loss *ret)
+{
+    struct conclave_client *c = unconst(client);
+    client_lock(c);
+    struct conclave_loss loss = c->loss.seen;
+    loss.size = sizeof loss;
+    if (loss.cause != CONCLAVE_LOSS_NONE) {
+        loss.age_ms = (client_now_ns(client) - c->loss.lost_ns) / 1000000;
+        loss_text(&loss, loss.text, sizeof loss.text);
     }
     client_unlock(c);
+    sized_write(ret, &loss);
 }
 
 int conclave_submit(struct conclave_client *client, const struct conclave_op *op,

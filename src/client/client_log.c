@@ -118,8 +118,14 @@ void client_log_state(struct conclave_client *client, enum conclave_state state)
         state == CONCLAVE_STATE_AUTH_FAILED                                 ? CONCLAVE_LOG_ERROR
         : state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST ? CONCLAVE_LOG_WARNING
                                                                             : CONCLAVE_LOG_INFO;
+    char why[sizeof client->loss.seen.text] = "";
+    const char *key = NULL; /* ends the fields */
+    if (state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST) {
+        loss_text(&client->loss.seen, why, sizeof why);
+        key = "why";
+    }
     snprintf(session, sizeof session, "0x%" PRIx64, (uint64_t)client->core.session_id);
     snprintf(timeout, sizeof timeout, "%" PRId64, client_timeout_ms(client));
     client_log(client, level, "state", "state", conclave_state_name(state), "session", session,
-               "timeout_ms", timeout, "server", client->server);
+               "timeout_ms", timeout, "server", client->server, key, why);
 }

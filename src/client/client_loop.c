@@ -512,6 +512,7 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         memcpy(client->trying_name, host->name, sizeof client->trying_name);
         client->trying_port = host->port;
         client->connect_by_ns = clock_add_ms(now_ns, connect_timeout_ms(client));
+        loss_note_attempt(client);
         int err = connect_to(client, address);
         if (err != 0) {
             remember_link_error(client, strerror(err));
@@ -637,6 +638,7 @@ static void handle_events_of(struct conclave_client *client, const struct epoll_
                              int count)
 {
     int64_t now_ns = clock_monotonic_ns(clock_system());
+    loss_note_turn(client, client->armed_ns, now_ns);
     client->in_turn = true;
     for (int i = 0; i < count; i++) {
         uint64_t tag = events[i].data.u64;

@@ -99,6 +99,7 @@ static void on_core_state(void *ctx, enum conclave_state state)
     if (attached) {
         client->attached_ns = clock_monotonic_ns(clock_system());
     }
+    loss_note_state(client, state, clock_monotonic_ns(clock_system()));
     client_log_state(client, state);
     if (attached) {
         client_follow_ensemble(client);

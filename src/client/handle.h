@@ -30,6 +30,15 @@ struct state_job {
     bool used;   /* only for pooled ones */
 };
 
+/* What the client notes about the newest lost link, for conclave_client_why. Times monotonic, in ns. */
+struct link_loss {
+    struct conclave_loss seen; /* without its texts and what depends on the present time */
+    bool open;                 /* attempts to connect still belong to it */
+    int64_t lost_ns;           /* when the link ended */
+    int64_t paused_ns;         /* longest pause that ended since the last answered request */
+    int64_t paused_until_ns;   /* when it ended */
+};
+
 struct conclave_client {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* client_notify; on CLOCK_MONOTONIC */
@@ -92,6 +101,7 @@ struct conclave_client {
     char server[64];           /* server of the link */
     char *problems[HOSTS_MAX]; /* by index in hosts: why its last attempt failed, or NULL */
     size_t last_problem;       /* index of the newest problem */
+    struct link_loss loss;
 };
 
 /* client_loop.c --- with the lock held */
@@ -126,6 +136,23 @@ void loop_wake(struct conclave_client *client);
 
 /* The I/O thread. */
 void *loop_main(void *client);
+
+/* client_loss.c --- with the lock held */
+
+/* The loop runs at now_ns; it wanted to run at due_ns (INT64_MAX: not at all). */
+void loss_note_turn(struct conclave_client *client, int64_t due_ns, int64_t now_ns);
+
+/* The client begins to connect. */
+void loss_note_attempt(struct conclave_client *client);
+
+/* The state changed; the socket of a lost link is still known. */
+void loss_note_state(struct conclave_client *client, enum conclave_state state, int64_t now_ns);
+
+/* The sentences of conclave_loss.text for what is noted. Cut to len bytes with the final NUL. */
+void loss_text(const struct conclave_loss *l, char *buf, size_t len);
+
+/* blocking_api.c: as conclave_client_last_error, with the lock held. */
+void handle_problems(const struct conclave_client *client, char *buf, size_t len);
 
 /* client_log.c --- with the lock held */
 

@@ -219,6 +219,22 @@ def test_barrier_arguments():
         assert part in text, (words, text)
 
 
+# --- what the client saw ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_client_says_that_it_was_paused():
+    with Process("create", "/held", "--ephemeral") as holds, Process("lock", "/locked", "--", "sleep", "600") as locks:
+        eventually(lambda: len(sessions()) == 2, lambda: f"{sessions()}")
+        eventually(lambda: "/held" in holds.text(), holds.text)
+        time.sleep(0.3)
+        lose_session(holds, locks)
+        assert holds.wait() == 76, holds.text()
+        assert locks.wait() == 76, locks.text()
+        for process, name in ((holds, "create"), (locks, "lock")):
+            assert f"conclave {name}: what this client saw: this client did not run for " in process.text(), process.text()
+        assert "conclave sessions why 0x" in holds.text(), holds.text()
+
+
 # --- groups and queues ----------------------------------------------------------------------------------------------------------
 
 

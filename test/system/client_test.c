@@ -302,10 +302,19 @@ static void test_reattach(void)
     fault_proxy_do(proxy, "refuse");
     fault_proxy_do(proxy, "cut");
     CHECK(news_state(&n, 0, CONCLAVE_STATE_SUSPENDED) == 1);
+    struct conclave_loss loss = CONCLAVE_LOSS_INIT;
+    conclave_client_why(other, &loss);
+    CHECK(loss.size == sizeof loss && loss.cause == CONCLAVE_LOSS_NONE && loss.text[0] == '\0');
+    conclave_client_why(client, &loss);
+    CHECK(loss.cause == CONCLAVE_LOSS_ENDED || loss.cause == CONCLAVE_LOSS_PAUSED); /* under load */
+    CHECK(!loss.session_lost && loss.session_id == before.id);
+    CHECK(loss.timeout_ms == before.timeout_ms && strcmp(loss.server, before.server) == 0);
     CHECK(set(other, "/changed", "w") == 0);
     CHECK(n.events == 0);
     fault_proxy_do(proxy, "accept");
     CHECK(news_state(&n, 2, CONCLAVE_STATE_RECONNECTED) == 2);
+    conclave_client_why(client, &loss);
+    CHECK(loss.attempts > 0 && !loss.session_lost && loss.session_id == before.id);
     CHECK(news_wait(&n, &n.events, 1) && n.last_event == CONCLAVE_EVENT_DATA_CHANGED);
     CHECK(strcmp(n.last_path, "/changed") == 0);
     struct conclave_session after = CONCLAVE_SESSION_INIT;
@@ -356,6 +365,13 @@ static void test_expiry(void)
     CHECK(n.at_ms[2] - start_ms <= before.timeout_ms + 500);
     CHECK(n.at_ms[2] - start_ms >= before.timeout_ms / 2);
     CHECK(news_wait(&n, &n.events, 1) && n.last_event == CONCLAVE_EVENT_LOST);
+    struct conclave_loss loss = CONCLAVE_LOSS_INIT;
+    conclave_client_why(client, &loss);
+    CHECK(loss.session_lost && !loss.refused && loss.session_id == before.id);
+    CHECK(loss.cause == CONCLAVE_LOSS_SILENT ||
+          loss.cause == CONCLAVE_LOSS_PAUSED); /* under load */
+    CHECK(loss.heard_ms >= before.timeout_ms / 2 && loss.attempts > 0);
+    CHECK(strstr(loss.text, "within the session's timeout of") != NULL);
     sleep_ms(2 * SESSION_MS);
     CHECK(exists(other, "/expires") == CONCLAVE_NO_NODE);
     fault_proxy_do(proxy, "pass");

@@ -219,6 +219,7 @@ static void states()
     client.wait_connected(patience);
     CHECK(client.connected() && !client.expired() && !client.auth_failed() && !client.connecting());
     CHECK(client.connected_host() == server && client.servers() == server);
+    CHECK(client.why().cause == CONCLAVE_LOSS_NONE && !client.why().session_lost);
     CHECK(client.session_timeout().count() > 0 && client.session_id() != 0 &&
           client.key().id == client.session_id());
     const int64_t first = client.session_id();

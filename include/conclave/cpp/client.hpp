@@ -205,6 +205,16 @@ class client
         return text.data();
     }
 
+    /* What this client saw of its newest lost link, and whether the session went with it. */
+    conclave_loss why() const noexcept
+    {
+        conclave_loss loss = CONCLAVE_LOSS_INIT;
+        if (const auto keep = session_) {
+            conclave_client_why(keep->client(), &loss);
+        }
+        return loss;
+    }
+
     /* --- requests: the last argument is the style --- */
 
     template <class... S, detail::styles<node, S...> = 0>

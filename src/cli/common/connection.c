@@ -8,6 +8,7 @@
 #include "cli/common/ensemble_view.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,6 +80,34 @@ int exit_code_of(int error)
 /* The servers of the client that the command uses; NULL: none yet. */
 static struct conclave_server_list *servers_in_use;
 
+/* The client of connection_open; NULL: none now. */
+static const struct conclave_client *client_in_use;
+
+void connection_tell_loss(const char *command, const struct conclave_client *client, bool link)
+{
+    struct conclave_loss loss = CONCLAVE_LOSS_INIT;
+    conclave_client_why(client, &loss);
+    if (loss.session_lost) {
+        fprintf(
+            stderr,
+            "conclave %s: what this client saw: %s; ask the servers with \"conclave sessions why "
+            "0x%" PRIx64 "\"\n",
+            command, loss.text, (uint64_t)loss.session_id);
+    } else if (link && loss.cause != CONCLAVE_LOSS_NONE) {
+        fprintf(stderr, "conclave %s: what this client saw: %s\n", command, loss.text);
+    }
+}
+
+/* What the client saw, for errors that follow from a lost link or session. */
+static void fail_tell_loss(const char *command, int error)
+{
+    bool link = error == CONCLAVE_CONNECTION_LOSS;
+    if (client_in_use != NULL &&
+        (link || error == CONCLAVE_SESSION_EXPIRED || error == CONCLAVE_ELOST)) {
+        connection_tell_loss(command, client_in_use, link);
+    }
+}
+
 int fail(const char *command, const char *subject, int error)
 {
     const struct hint *hint = hint_find(error);
@@ -92,6 +121,7 @@ int fail(const char *command, const char *subject, int error)
             subject != NULL ? ": " : "", conclave_strerror(error), conclave_errname(error),
             chroot[0] != '\0' ? " below the chroot " : "", chroot, advice ? "; " : "",
             advice ? hint->text : "");
+    fail_tell_loss(command, error);
     return exit_code_of(error);
 }
 
@@ -284,7 +314,7 @@ int connection_open(const char *command, const struct common_options *options,
 {
     struct common_options line = *options;
     if (shared != NULL && on_state == NULL && options_inherit(&line, shared->options)) {
-        *ret = shared->client;
+        client_in_use = *ret = shared->client;
         return servers_use(command, &line);
     }
     return connection_open_own(command, options, on_state, ctx, ret);
@@ -359,12 +389,13 @@ int connection_open_own(const char *command, const struct common_options *option
         conclave_client_close(client, 0);
         return code;
     }
-    *ret = client;
+    client_in_use = *ret = client;
     return 0;
 }
 
 void connection_close(struct conclave_client *client)
 {
+    client_in_use = client_in_use == client ? NULL : client_in_use;
     if (shared == NULL || client != shared->client) {
         conclave_client_close(client, CLOSE_TIMEOUT_MS);
     }

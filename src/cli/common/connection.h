@@ -81,6 +81,9 @@ void connection_close(struct conclave_client *client);
  * exit_code_of(error). */
 int fail(const char *command, const char *subject, int error);
 
+/* Prints a line with what the client saw, if it lost its session or, with `link`, its newest link. */
+void connection_tell_loss(const char *command, const struct conclave_client *client, bool link);
+
 /* As fail, for servers that gave no session: says why, as the servers report it where they answer. Returns
  * CLI_EXIT_UNAVAILABLE, or CLI_EXIT_AUTH where the credentials were refused. */
 int fail_unreachable(const char *command, const struct conclave_client *client,

@@ -95,6 +95,7 @@ static int queue_take_settle(struct taking *t, bool ack, int code)
             "conclave %s: %s: the session ended before the answer came: the item was acknowledged, "
             "or is handed out again\n",
             QUEUE_USAGE.name, t->cli->path);
+        connection_tell_loss(QUEUE_USAGE.name, t->client, false);
         return CLI_EXIT_LOST;
     }
     return error == 0 ? code : fail(QUEUE_USAGE.name, t->cli->path, error);

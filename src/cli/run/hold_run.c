@@ -531,6 +531,9 @@ int hold_run(const struct hold_options *options)
         loop(&r);
         code = r.outcome.exit_code;
     }
+    if (code == CLI_EXIT_LOST) {
+        connection_tell_loss(options->usage->name, r.client, true);
+    }
     guardian_finish(&r.guardian);
     assert(r.phase == HOLD_DONE || r.holding == NULL);
     if (r.holding != NULL || (options->kind->end != NULL && !options->kind->end(&r))) {

@@ -164,6 +164,7 @@ static int create_session(const struct create_options *options, const char *path
         if (code == 0 && held && waiter_wait(&waiter, -1, -1, &number) == WAITER_WOKEN) {
             fprintf(stderr, "conclave create: %s: the session was lost, and the node with it\n",
                     path);
+            connection_tell_loss(USAGE.name, client, false);
             code = CLI_EXIT_LOST;
         }
         connection_close(client);

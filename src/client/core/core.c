@@ -174,6 +174,7 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
     c->link_error = 0;
     c->link_problem = NULL;
     c->link_deadline_ns = clock_add_ms(now_ns, timeout_ms);
+    c->session_refused = false;
     c->handshake_ns = c->recv_ns = c->sent_ns = now_ns;
     size_t start = wire_frame_begin(&c->out);
     wire_encode_connect_request(&c->out, &request);
@@ -291,6 +292,7 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     }
     if (!accepted) {
         if (c->session_id != 0) {
+            c->session_refused = true;
             link_reset(c);
             core_lose_session(c);
         }

@@ -139,10 +139,11 @@ struct core {
     int32_t login_xid; /* xid of the unanswered SASL token; 0: waits for the next token */
     bool login_first;  /* it is the first token */
     bool login_last;   /* it is the last token */
-    bool logged_in;    /* an exchange has succeeded, on this link or an earlier one */
-    bool read_only;    /* the link is to a server without a quorum */
-    bool had_session;  /* CONNECTED or LOST was reported */
-    int64_t look_ns;   /* read_only: when the link is given up to look for a quorum */
+    bool session_refused;     /* a server refused the session that was lost */
+    bool logged_in;           /* an exchange has succeeded, on this link or an earlier one */
+    bool read_only;           /* the link is to a server without a quorum */
+    bool had_session;         /* CONNECTED or LOST was reported */
+    int64_t look_ns;          /* read_only: when the link is given up to look for a quorum */
     int64_t leave_by_ns;      /* the link is given up by then; 0: it is kept */
     int64_t look_wait_ns;     /* the same time for the next such link; 0: the first */
     const char *link_problem; /* details that link_error does not contain, static; or NULL */
