@@ -117,20 +117,42 @@ static char *inner_folder(const char *dir)
     return strdup(dir);
 }
 
+/* What a folder, and that of its logs, have. */
+struct folder_files {
+    struct zxid_files snapshots;
+    struct zxid_files logs;
+};
+
+static void folder_files_finish(struct folder_files *f)
+{
+    files_finish(&f->snapshots);
+    files_finish(&f->logs);
+}
+
+/* After an error, too, *ret is to be finished. */
+static int folder_files_list(const char *dir, const char *log_dir, struct folder_files *ret,
+                             char **ret_error)
+{
+    char *inner = inner_folder(dir);
+    char *inner_log = inner_folder(log_dir != NULL ? log_dir : dir);
+    *ret = (struct folder_files){0};
+    *ret_error = NULL;
+    int rc = inner != NULL && inner_log != NULL ? 0 : CONCLAVE_ENOMEM;
+    rc = rc == 0 ? files_list(inner, APACHE_SNAPSHOT_PREFIX, &ret->snapshots, ret_error) : rc;
+    rc = rc == 0 ? files_list(inner_log, APACHE_LOG_PREFIX, &ret->logs, ret_error) : rc;
+    free(inner);
+    free(inner_log);
+    return rc;
+}
+
 bool apache_folder_is(const char *dir)
 {
-    struct zxid_files files = {0};
-    char *inner = inner_folder(dir);
-    char *error = NULL;
-    bool is = inner != NULL && files_list(inner, APACHE_SNAPSHOT_PREFIX, &files, &error) == 0 &&
-              files.count > 0;
+    struct folder_files files;
+    char *error;
+    bool is = folder_files_list(dir, NULL, &files, &error) == 0 &&
+              files.snapshots.count + files.logs.count > 0;
     free(error);
-    error = NULL;
-    is = is || (inner != NULL && files_list(inner, APACHE_LOG_PREFIX, &files, &error) == 0 &&
-                files.count > 0);
-    free(error);
-    free(inner);
-    files_finish(&files);
+    folder_files_finish(&files);
     return is;
 }
 
@@ -277,11 +299,11 @@ static int folder_read_all(struct folder_reading *x, const struct zxid_files *sn
     return rc;
 }
 
-static int read_listed(const struct zxid_files *snapshots, const struct zxid_files *logs,
-                       const char *dir, const struct hash_key *key, struct apache_found *ret,
+static int read_listed(const struct folder_files *files, const char *dir,
+                       const struct hash_key *key, struct apache_found *ret,
                        struct state **ret_state, char **ret_error)
 {
-    if (snapshots->count == 0 && logs->count == 0) {
+    if (files->snapshots.count == 0 && files->logs.count == 0) {
         return text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper",
                          dir);
     }
@@ -289,32 +311,55 @@ static int read_listed(const struct zxid_files *snapshots, const struct zxid_fil
     if (x.a == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    ret->snapshots = snapshots->count;
-    ret->logs = logs->count;
-    int rc = folder_read_all(&x, snapshots, logs, ret_state);
+    ret->snapshots = files->snapshots.count;
+    ret->logs = files->logs.count;
+    int rc = folder_read_all(&x, &files->snapshots, &files->logs, ret_state);
     adoption_destroy(x.a);
+    return rc;
+}
+
+static int last_of_log(const char *file, int64_t *ret, char **ret_error)
+{
+    struct apache_txn_log *log;
+    struct outcome o;
+    int rc = apache_txn_log_open(file, &log, ret_error);
+    if (rc != 0) {
+        return rc;
+    }
+    while ((rc = apache_txn_log_next(log, &o, ret_error)) == 1) {
+        *ret = o.header.zxid > *ret ? o.header.zxid : *ret;
+    }
+    apache_txn_log_close(log);
+    return rc;
+}
+
+int apache_folder_last_zxid(const char *dir, const char *log_dir, int64_t *ret, char **ret_error)
+{
+    struct folder_files files;
+    *ret = 0;
+    int rc = folder_files_list(dir, log_dir, &files, ret_error);
+    size_t left = rc == 0 ? files.logs.count : 0;
+    while (rc == 0 && left > 0 && *ret == 0) {
+        rc = last_of_log(files.logs.list[--left].path, ret, ret_error);
+    }
+    if (rc == 0 && files.snapshots.count > 0) {
+        int64_t newest = files.snapshots.list[files.snapshots.count - 1].zxid;
+        *ret = newest > *ret ? newest : *ret;
+    }
+    folder_files_finish(&files);
     return rc;
 }
 
 int apache_folder_read(const char *dir, const char *log_dir, const struct hash_key *key,
                        struct apache_found *ret, struct state **ret_state, char **ret_error)
 {
-    struct zxid_files snapshots = {0};
-    struct zxid_files logs = {0};
-    char *inner = inner_folder(dir);
-    char *inner_log = inner_folder(log_dir != NULL ? log_dir : dir);
+    struct folder_files files;
     *ret = (struct apache_found){0};
-    *ret_error = NULL;
-    int rc = inner != NULL && inner_log != NULL ? 0 : CONCLAVE_ENOMEM;
-    rc = rc == 0 ? files_list(inner, APACHE_SNAPSHOT_PREFIX, &snapshots, ret_error) : rc;
-    rc = rc == 0 ? files_list(inner_log, APACHE_LOG_PREFIX, &logs, ret_error) : rc;
-    rc = rc == 0 ? read_listed(&snapshots, &logs, inner, key, ret, ret_state, ret_error) : rc;
+    int rc = folder_files_list(dir, log_dir, &files, ret_error);
+    rc = rc == 0 ? read_listed(&files, dir, key, ret, ret_state, ret_error) : rc;
     if (rc != 0) {
         apache_found_finish(ret);
     }
-    free(inner);
-    free(inner_log);
-    files_finish(&snapshots);
-    files_finish(&logs);
+    folder_files_finish(&files);
     return rc;
 }

@@ -27,6 +27,11 @@ void apache_found_finish(struct apache_found *found);
 /* Whether dir, or its version-2, has files of ZooKeeper. */
 bool apache_folder_is(const char *dir);
 
+/* The last zxid in a folder, from the names of the snapshots and the newest log with transactions; dir, log_dir, errors as
+ * apache_folder_read. */
+int apache_folder_last_zxid(const char *dir, const char *log_dir, int64_t *ret,
+                            char **ret_error) CONCLAVE_MUST_USE;
+
 /* Makes the state of the folder. dir: dataDir or its version-2; log_dir: dataLogDir, NULL: the same. On success the
  * caller has *ret_state and *ret (apache_found_finish); otherwise *ret_error, which it frees: CONCLAVE_ECORRUPT for what is
  * damaged or missing, CONCLAVE_EIO, CONCLAVE_ENOMEM, CONCLAVE_EEMPTY for a folder without files of ZooKeeper. */

@@ -11,10 +11,11 @@
 #include "net/address.h"
 
 struct server_options {
-    const char *data_dir;      /* data folder; created when missing */
-    struct net_address listen; /* client port; port 0: a free one, host "": every interface */
-    int backlog;               /* backlog of listen(2) */
-    int64_t server_id;         /* as in state/members/members.h */
+    const char *data_dir;       /* data folder; created when missing */
+    const char *apache_log_dir; /* logs of an Apache ZooKeeper to import; NULL: in data_dir */
+    struct net_address listen;  /* client port; port 0: a free one, host "": every interface */
+    int backlog;                /* backlog of listen(2) */
+    int64_t server_id;          /* as in state/members/members.h */
     struct client_limits limits;
     /* writes between snapshots (snapCount): a random number between half of it and it */
     uint64_t snapshot_writes;

@@ -140,7 +140,9 @@ const struct key_row key_table[] = {
     INT("autopurge.snapRetainCount", options.snapshots_kept, 3, 1000, 1,
         "number of snapshots to keep (3)"),
     IDLE("autopurge.purgeInterval", "no effect: old snapshots and logs are always removed"),
-    IDLE("dataLogDir", "no effect: the log is in the data folder; point --data to the faster disk"),
+    PATH(
+        "dataLogDir", apache_log_dir,
+        "where the logs of an Apache ZooKeeper are that is imported; ours are in the data folder (the data folder)"),
     IDLE("txnLogSizeLimitInKb", "no effect: preAllocSize sets the size of a log segment"),
     IDLE("commitLogCount",
          "no effect: members that are behind read the log itself, as far back as it is kept"),

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* asprintf */
 #include "daemon/server.h"
 
 #include "base/log.h"
@@ -6,6 +5,7 @@
 #include "base/random.h"
 #include "base/transition.h"
 #include "cluster/server_options.h"
+#include "daemon/apache_import.h"
 #include "daemon/drain.h"
 #include "daemon/keys_ensemble.h"
 #include "daemon/server_stats.h"
@@ -13,7 +13,6 @@
 #include "front/traces/trace_export.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -263,27 +262,6 @@ static void server_on_prepare(uv_prepare_t *handle)
 
 /* Start */
 
-/* The data of an Apache ZooKeeper with an empty tree of ours would look like data loss. */
-static bool server_dir_is_apache(const char *dir)
-{
-    char *path = NULL;
-    bool found = false;
-    if (asprintf(&path, "%s/version-2", dir) < 0) {
-        return false;
-    }
-    DIR *d = opendir(path);
-    struct dirent *entry;
-    while (d != NULL && !found && (entry = readdir(d)) != NULL) {
-        found =
-            strncmp(entry->d_name, "log.", 4) == 0 || strncmp(entry->d_name, "snapshot.", 9) == 0;
-    }
-    if (d != NULL) {
-        closedir(d);
-    }
-    free(path);
-    return found;
-}
-
 static int server_check_options(const struct server_options *o, char **ret_text)
 {
     const struct client_limits *l = &o->limits;
@@ -296,13 +274,6 @@ static int server_check_options(const struct server_options *o, char **ret_text)
                          "session timeouts from %d to %d ms: minSessionTimeout must not be above "
                          "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
                          l->session_min_ms, l->session_max_ms);
-    }
-    if (!o->test && server_dir_is_apache(o->data_dir)) {
-        return text_fail(
-            ret_text, CONCLAVE_EFOREIGN,
-            "%s contains the data of an Apache ZooKeeper (folder version-2), which this "
-            "version does not read: choose another folder with --data",
-            o->data_dir);
     }
     return 0;
 }
@@ -502,6 +473,10 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     }
     if (rc == 0) {
         rc = server_open_port(s, ret_text);
+    }
+    /* With the client port in hand: an Apache ZooKeeper that still runs with this zoo.cfg has it. */
+    if (rc == 0 && !options->test) {
+        rc = apache_import(&s->options, ret_text);
     }
     if (rc == 0) {
         rc = server_open_node(s, ret_text);

@@ -39,6 +39,7 @@ void zoo_cfg_finish(struct zoo_cfg *c)
     effective_config_finish(&c->given);
     free(c->error);
     free(c->data_dir);
+    free(c->apache_log_dir);
     free(c->super_digest);
     free(c->digest_users_file);
     free(c->auth_schemes);
@@ -46,8 +47,8 @@ void zoo_cfg_finish(struct zoo_cfg *c)
     free(c->audit_file);
     keys_sasl_finish(&c->login);
     c->digest_users_file = NULL;
-    c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = c->audit_file =
-        NULL;
+    c->error = c->data_dir = c->apache_log_dir = c->super_digest = c->auth_schemes =
+        c->dynamic_file = c->audit_file = NULL;
 }
 
 /* One key */
@@ -360,6 +361,7 @@ static int config_conclude(struct zoo_cfg *c)
     if (c->data_dir != NULL) {
         o->data_dir = c->data_dir;
     }
+    o->apache_log_dir = c->apache_log_dir;
     o->audit_file = c->audit_file;
     /* The profile changes defaults, so it comes before the steps that use them. */
     int rc = c->secure ? secure_profile_begin(c) : 0;

@@ -88,6 +88,7 @@ struct zoo_cfg {
 
     /* Own memory of options, and what the conclusions need. */
     char *data_dir;
+    char *apache_log_dir;
     char *super_digest;
     char *digest_users_file;
     bool secure;    /* the profile: secure_profile.h */

@@ -39,13 +39,17 @@ static int found_write_snapshot(const struct found_folder *f, const struct data_
 {
     struct snapshot_meta meta = {.index = f->index, .term = f->term, .configuration_index = 1};
     struct snapshot_writer w = {.fd = -1};
-    uint64_t *none = NULL;
+    uint64_t *left = NULL; /* by a call that did not end */
     size_t n = 0;
     buf_init(&meta.configuration, 0);
     buf_append_slice(&meta.configuration, configuration);
     /* Creates the folder. */
-    int rv = snapshot_list(folder->ops, f->dir, true, &none, &n, problem);
-    free(none);
+    int rv = snapshot_list(folder->ops, f->dir, true, &left, &n, problem);
+    for (size_t i = 0; rv == 0 && i < n; i++) {
+        int err = snapshot_remove(folder->ops, f->dir, left[i]);
+        rv = err == 0 ? 0 : error_text_file(problem, err, "cannot remove a snapshot in", f->dir);
+    }
+    free(left);
     if (rv == 0) {
         rv = buf_ok(&meta.configuration)
                  ? snapshot_writer_begin(&w, folder->ops, f->dir, folder->marker.cluster, &meta,
@@ -111,7 +115,7 @@ static int found_write_log(const struct found_folder *f, const struct data_folde
 
 int found_folder_make(const struct found_folder *f, struct error_text *problem)
 {
-    struct data_folder folder = {.lock = -1};
+    struct data_folder folder = {.lock = -1, .beside_apache = f->imported_zxid >= 0};
     struct buf configuration;
     assert(f->index > 1 && f->term > 0 && f->server_id > 0);
     buf_init(&configuration, 0);
@@ -130,10 +134,30 @@ int found_folder_make(const struct found_folder *f, struct error_text *problem)
     if (rv == 0) {
         rv = found_write_snapshot(f, &folder, buf_slice(&configuration), problem);
     }
+    if (rv == 0 && f->imported_zxid >= 0) {
+        rv = imported_write(folder.ops, f->dir, f->imported_zxid, problem);
+    }
     if (rv == 0) {
         rv = data_folder_set_ready(&folder, problem);
     }
     data_folder_close(&folder);
     buf_finish(&configuration);
+    return rv;
+}
+
+int found_folder_look(const char *dir, struct found_look *ret, struct error_text *problem)
+{
+    const struct file_ops *ops = file_ops_system();
+    struct marker marker = {0};
+    *ret = (struct found_look){.imported_zxid = -1};
+    int rv = marker_read(ops, dir, &marker, problem);
+    if (rv == 0) {
+        ret->ready = marker.ready;
+        rv = imported_read(ops, dir, &ret->imported_zxid, problem);
+    }
+    if (rv == CONCLAVE_NO_NODE) {
+        error_text_finish(problem);
+        rv = 0;
+    }
     return rv;
 }

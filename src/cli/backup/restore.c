@@ -127,6 +127,7 @@ static int restore_write(const struct backup_loaded *l, const struct restore_opt
         .server_id = (uint64_t)member_id(o->number),
         .index = l->index > 1 ? l->index : 2,
         .term = l->term > 0 ? l->term : 1,
+        .imported_zxid = -1,
         .step = restore_step,
         .ctx = l->state,
     };

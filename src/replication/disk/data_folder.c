@@ -23,17 +23,20 @@ static const char *const harmless[] = {
     "zookeeper_server.pid",
     MEMBERS_FILE, /* left from a lost log */
     (MEMBERS_FILE ".new"),
+    IMPORTED_FILE, /* from an import that did not end */
+    (IMPORTED_FILE ".new"),
 };
 
 /* Conclave's own files, which mean nothing without a marker. */
 static const char *const own[] = {"log", "snapshot", METADATA_FILE, (METADATA_FILE ".new")};
 
 struct folder_look {
-    bool marker;      /* conclave.format is there */
-    bool zookeeper;   /* version-2/ is there */
-    bool healing;     /* `healing` is there */
-    char own[64];     /* a name of Conclave's, or "" */
-    char foreign[64]; /* another name, or "" */
+    bool marker;        /* conclave.format is there */
+    bool zookeeper;     /* version-2/ is there */
+    bool healing;       /* `healing` is there */
+    bool beside_apache; /* given */
+    char own[64];       /* a name of Conclave's, or "" */
+    char foreign[64];   /* another name, or "" */
 };
 
 static void data_folder_look_at(void *arg, const char *name)
@@ -64,6 +67,9 @@ static void data_folder_look_at(void *arg, const char *name)
     }
     if (strcmp(name, "version-2") == 0) {
         look->zookeeper = true;
+        if (look->beside_apache) {
+            return;
+        }
     }
     if (look->foreign[0] == '\0') {
         strncpy(look->foreign, name, sizeof look->foreign - 1);
@@ -79,11 +85,11 @@ static int recognise(struct data_folder *f, struct folder_look *look, struct err
     if (look->marker || look->healing) { /* the marker itself may have moved aside */
         return 0;
     }
-    if (look->zookeeper) {
+    if (look->zookeeper && !look->beside_apache) {
         return error_text_set(
             problem, CONCLAVE_EFOREIGN,
             "%s is not a Conclave data folder but the dataDir of an Apache ZooKeeper server (it contains "
-            "version-2): use another folder, and import its data with conclave import",
+            "version-2): use another folder",
             f->dir);
     }
     bool foreign = look->foreign[0] != '\0';
@@ -153,7 +159,7 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
                      uint64_t server_id, bool join, const uint8_t *cluster,
                      struct error_text *problem)
 {
-    struct folder_look look = {0};
+    struct folder_look look = {.beside_apache = f->beside_apache};
     f->ops = ops;
     f->lock = -1;
     f->dir = strdup(dir);

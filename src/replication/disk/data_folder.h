@@ -12,6 +12,7 @@ struct data_folder {
     int lock;             /* handle of the lock file, or -1 */
     struct marker marker; /* marker.ready false: a first start, and the folder has no data */
     bool healing; /* at a first start: damaged files were put aside, so this server may only join */
+    bool beside_apache; /* set it before opening: the files of an Apache ZooKeeper may be there */
 };
 
 /*

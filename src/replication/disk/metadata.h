@@ -1,7 +1,7 @@
 /*
  * The small text files of the data folder: `conclave.format` (the identity of the folder), `metadata` (term, vote, and
- * which files must exist, so that a missing one is noticed), and `healing` while damaged files are put aside
- * (damage.h). They are replaced as a whole and are durable on return.
+ * which files must exist, so that a missing one is noticed), `healing` while damaged files are put aside (damage.h), and
+ * `imported` beside the files of an Apache ZooKeeper. They are replaced as a whole and are durable on return.
  */
 #ifndef REPLICATION_DISK_METADATA_H
 #define REPLICATION_DISK_METADATA_H
@@ -16,6 +16,7 @@
 #define FORMAT_FILE "conclave.format"
 #define METADATA_FILE "metadata"
 #define HEALING_FILE "healing"
+#define IMPORTED_FILE "imported"
 
 struct marker {
     uint8_t cluster[FORMAT_CLUSTER_SIZE]; /* random, created at the first start */
@@ -53,6 +54,10 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
 int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
                  struct error_text *problem) CONCLAVE_MUST_USE;
 
+/* *ret: the last zxid of Apache ZooKeeper's files in this folder when they were imported. */
+int imported_read(const struct file_ops *ops, const char *dir, int64_t *ret,
+                  struct error_text *problem) CONCLAVE_MUST_USE;
+
 /* 0: durable; or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then the old or the new version may be found
  * later. */
 int metadata_replace_file(const struct file_ops *ops, const char *dir, const char *name,
@@ -64,5 +69,7 @@ int metadata_write(const struct file_ops *ops, const char *dir, const struct met
                    struct error_text *problem) CONCLAVE_MUST_USE;
 int healing_write(const struct file_ops *ops, const char *dir, const struct healing_file *h,
                   struct error_text *problem) CONCLAVE_MUST_USE;
+int imported_write(const struct file_ops *ops, const char *dir, int64_t zxid,
+                   struct error_text *problem) CONCLAVE_MUST_USE;
 
 #endif
