@@ -62,7 +62,10 @@ class Backups:
 
 def bench(server, *more):
     words = [program(), "bench", server.host, "--mix", "set=100", "--sessions", "16", "--data", "200", "--warm-up", "1s", "--json", *more]
-    return json.loads(subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout)
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}: {done.stderr}{done.stdout}")
+    return json.loads(done.stdout)
 
 
 def main():
