@@ -272,6 +272,16 @@ def under_writes():
         found_ensemble(folder, files, wanted)
 
 
+def after_an_election():
+    """A new leader's first entry is an empty one: the log ends with it until the next write."""
+    with Folder() as folder, Ensemble(3, ConclaveMember, options=SUPER, admin=True) as ensemble:
+        for round_ in range(3):
+            run("members", "transfer", "--server", ensemble.hosts, "--timeout", "60s", *AUTH)
+            for member in ensemble.members:
+                backup(member, folder(f"{round_}-{member.number}"))
+        restore(folder("2-1"), "--check")
+
+
 def found_ensemble(folder, files, wanted):
     ensemble = Ensemble(3, ConclaveMember, options=SUPER, admin=True)
     try:
@@ -660,7 +670,7 @@ def main():
     if missing := why_missing():
         return cases.skip_all(missing)
     points = Points(options.points, options.seed)
-    return cases.run([points.random_moments, under_writes, damaged_files, chains, sessions_go_on, history_and_undelete,
+    return cases.run([points.random_moments, under_writes, after_an_election, damaged_files, chains, sessions_go_on, history_and_undelete,
                       folder_of_series, retention, gap_between_series, rights_and_limits], options.only)
 
 

@@ -178,10 +178,11 @@ static bool scan_is_last(const struct log_scan *s, size_t segment)
     return segment + 1 == s->n_segments;
 }
 
-/* Whether the frame before `position` of this segment has the last entry. */
+/* Whether the frame before `position` of this segment has the last entry. If that is empty, as a new leader's barrier is, its
+ * payload may be where the frame ends. */
 static bool scan_is_complete(const struct log_scan *s, size_t segment, uint64_t position)
 {
-    return scan_is_last(s, segment) && position > s->end.offset;
+    return scan_is_last(s, segment) && position >= s->end.offset;
 }
 
 static int scan_add_cut(struct log_scan *s, const struct scan_cut *cut)
