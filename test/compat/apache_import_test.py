@@ -23,8 +23,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
 import zookeeper  # noqa: E402
-from apache_nodes import (EXIT_IO, PROPERTIES, WAIT_S, Folder, change, data_of, differences, every_kind, files, flip,  # noqa: E402
-                          link_to, must, tree_of, version_2)
+from apache_nodes import (EXIT_IO, PROPERTIES, SUPER, WAIT_S, Folder, change, data_of, differences, every_kind, files,  # noqa: E402
+                          flip, link_to, must, run, tree_of, version_2)
 from conclave import Conclave, program, why_missing  # noqa: E402
 from server import free_port  # noqa: E402
 from zookeeper import ZooKeeper  # noqa: E402
@@ -43,15 +43,15 @@ DIGEST = PROPERTIES["zookeeper.DigestAuthenticationProvider.superDigest"]
 class Successor(Conclave):
     """Our server with the zoo.cfg of that Apache server: its port, its folder."""
 
-    def __init__(self, apache, before=()):
-        super().__init__()
+    def __init__(self, apache, admin=False):
+        super().__init__(admin=admin)
         self.apache = apache
         self.port = apache.port
-        self.before = before
 
     def command(self):
-        return [*self.before, program(), "server", os.path.join(self.apache.folder, "zoo.cfg"), "--admin", "off",
-                "--superDigest", DIGEST]
+        self.admin_port = free_port() if self.admin else 0
+        return [program(), "server", os.path.join(self.apache.folder, "zoo.cfg"), "--admin.enableServer", "true",
+                "--admin", f"127.0.0.1:{self.admin_port}" if self.admin else "off", "--superDigest", DIGEST]
 
 
 def refused(folder, *texts, before=()):
@@ -97,6 +97,46 @@ def test_every_kind_goes_on():
             assert not wrong, wrong
         assert contents(data_of(first)) == was, "a file of Apache's was changed"
         return f"{len(want)} nodes"
+
+
+def test_there_and_back():
+    """Apache, ours, and Apache again from a backup of ours: nodes, the counter, and the session that Apache opened."""
+    with ZooKeeper(settings={"snapCount": 100000}, properties=PROPERTIES) as first:
+        link = every_kind(first)
+        first.kill()
+        link.drop()
+        backup = os.path.join(first.folder, "full")
+        with Successor(first, admin=True) as server:
+            again = link_to(server, session_id=link.session_id, passwd=link.passwd)
+            must(again, zk.create("/parent/s-", b"ours", flags=zk.PERSISTENT_SEQUENTIAL))
+            must(again, zk.set_data("/plain", b"changed by ours"))
+            own = link_to(server)
+            must(own, zk.create("/own", b"", flags=zk.EPHEMERAL))
+            want = tree_of(server)
+            made = run("backup", backup, "--admin", f"127.0.0.1:{server.admin_port}", "--auth", f"digest:{SUPER.decode()}")
+            assert made.returncode == 0, made
+            server.kill()
+            again.drop()
+            own.drop()
+        with ZooKeeper(settings={"snapCount": 100000}, properties=PROPERTIES) as second:
+            second.stop()
+            shutil.rmtree(data_of(second))
+            done = run("export", backup, data_of(second))
+            assert done.returncode == 0 and "opened by Conclave" in done.stdout, done
+            second.start()
+            wrong = differences(tree_of(second), want)
+            assert not wrong, wrong
+            again = link_to(second, session_id=link.session_id, passwd=link.passwd)
+            assert again.session_id == link.session_id
+            name = must(again, zk.create("/parent/s-", b"", flags=zk.PERSISTENT_SEQUENTIAL))
+            assert "0000000011" in str(name), name
+            again.close_session()
+            assert "/mine" not in tree_of(second)
+        wrongly = [run("export", backup), run("export", backup, "--from", data_of(first), "/nowhere"),
+                   run("export", "--at", "soon", backup, "/nowhere")]
+        assert [done.returncode for done in wrongly] == [64, 64, 64], wrongly
+        damaged = run("export", os.path.join(data_of(first), "imported"), data_of(first) + "-none")
+        assert damaged.returncode == EXIT_IO and not os.path.exists(data_of(first) + "-none"), damaged
 
 
 def test_two_kinds_of_data():

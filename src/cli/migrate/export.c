@@ -1,5 +1,8 @@
 /* conclave export: a data folder from which Apache ZooKeeper starts. */
 #include "apache/export.h"
+#include "backup/backup_load.h"
+#include "cli/backup/moment.h"
+#include "cli/backup/past.h"
 #include "cli/common/command.h"
 #include "cli/common/options.h"
 #include "cli/migrate/found_folder.h"
@@ -14,25 +17,31 @@
 struct export_options {
     const char *from;
     const char *log_dir;
+    const char *at;
     bool json;
 };
 
 static const struct option_row ROWS[] = {
     {"from", 0, OPTION_STRING, offsetof(struct export_options, from), "DIR",
-     "The data folder to read. No server may use it meanwhile."},
+     "Read this data folder of an Apache ZooKeeper instead of backups. No server may use it meanwhile."},
     {"log-dir", 0, OPTION_STRING, offsetof(struct export_options, log_dir), "DIR",
      "The folder of its transaction logs, where dataLogDir is another one."},
+    {"at", 0, OPTION_STRING, offsetof(struct export_options, at), "ZXID|TIME",
+     "The state at this zxid, or at this time in UTC (\"2026-01-31 17:00:00\"), of the backups; without it, the newest."},
     {"json", 0, OPTION_FLAG, offsetof(struct export_options, json), NULL, "Print one JSON object."},
     {0},
 };
 
 static const struct command_usage USAGE = {
     .name = "export",
-    .forms = (const char *const[]){"[options] --from DIR TARGET", NULL},
+    .forms = (const char *const[]){"[options] FILE... TARGET", "[options] --from DIR TARGET", NULL},
     .about =
         "Writes a data folder from which Apache ZooKeeper starts, into the folder TARGET, which must not hold one: nodes "
         "with all their versions and times, permissions, counters of names, and sessions. It is read again "
         "and compared before the command ends well.\n"
+        "\n"
+        "The files are a full backup of Conclave and the incremental ones that continue it, as conclave backup makes them "
+        "from running servers, or a folder of \"conclave backup --dir\".\n"
         "\n"
         "A client of Apache ZooKeeper can go on with its session. One of a session that a Conclave server opened "
         "cannot, as Apache knows only passwords that follow from the session's id; such a session ends after its "
@@ -41,7 +50,7 @@ static const struct command_usage USAGE = {
     .more =
         "Exit codes: 0 written and compared, 74 something cannot be read or written: the line on stderr says what and "
         "where.\n",
-    .operands = {1, 1},
+    .operands = {1, 10000},
 };
 
 /* Reads what was written, as a server would, and compares all of it. */
@@ -111,25 +120,68 @@ static int export_state(const struct state *state, const char *target, bool as_j
     return rc;
 }
 
+static int export_folder(const struct export_options *o, const char *target)
+{
+    struct apache_found found;
+    struct state *state;
+    int rc = found_folder_read("export", o->from, o->log_dir, &found, &state);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = export_state(state, target, o->json);
+    state_destroy(state);
+    apache_found_finish(&found);
+    return rc;
+}
+
+static int export_backups(const struct export_options *o, const struct operands *operands,
+                          const struct backup_moment *moment, const char *target)
+{
+    struct backup_load_options options = {.moment = *moment};
+    struct backup_loaded loaded;
+    struct past_files files;
+    char *text = NULL;
+    int rc = past_files_open("export", (const char *const *)operands->words,
+                             (size_t)operands->count - 1, &files);
+    if (rc != 0) {
+        return rc;
+    }
+    options.files = past_files_of(&files, moment, &options.count);
+    rc = backup_load(&options, &loaded, &text);
+    past_files_close(&files);
+    if (rc != 0) {
+        return found_folder_fail("export", rc, text);
+    }
+    rc = export_state(loaded.state, target, o->json);
+    backup_loaded_finish(&loaded);
+    return rc;
+}
+
 int command_export(int argc, char **argv)
 {
     struct export_options options = {0};
     struct operands operands;
+    struct backup_moment moment = {0};
     int rc = options_parse(&USAGE, argc, argv, &options, &operands);
     if (rc != OPTIONS_GO_ON) {
         return rc;
     }
-    if (options.from == NULL) {
-        return usage_error(&USAGE, "--from is missing: the folder to read");
-    }
-    struct apache_found found;
-    struct state *state;
-    rc = found_folder_read("export", options.from, options.log_dir, &found, &state);
-    if (rc != 0) {
+    const char *target = operands.words[operands.count - 1];
+    const struct usage_rule rules[] = {
+        {options.from == NULL && operands.count < 2,
+         "give the backups to read and the folder to write, or --from DIR and the folder"},
+        {options.from != NULL && operands.count > 1,
+         "with --from only the folder to write is given"},
+        {options.from != NULL && options.at != NULL, "--at goes with backups"},
+        {options.from == NULL && options.log_dir != NULL, "--log-dir goes with --from"},
+        {options.at != NULL && !moment_parse(options.at, &moment),
+         "--at wants a zxid (0x1f) or a time in UTC (\"2026-01-31 17:00:00\")"},
+        {0},
+    };
+    rc = usage_check(&USAGE, rules);
+    if (rc != OPTIONS_GO_ON) {
         return rc;
     }
-    rc = export_state(state, operands.words[0], options.json);
-    state_destroy(state);
-    apache_found_finish(&found);
-    return rc;
+    return options.from != NULL ? export_folder(&options, target)
+                                : export_backups(&options, &operands, &moment, target);
 }
