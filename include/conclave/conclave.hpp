@@ -28,6 +28,7 @@
 #include <conclave/cpp/partitioner.hpp>
 #include <conclave/cpp/queue.hpp>
 #include <conclave/cpp/redis.hpp>
+#include <conclave/cpp/test_server.hpp>
 #include <conclave/cpp/value.hpp>
 
 #endif

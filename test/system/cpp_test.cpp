@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     int passed = 0;
     int failed = 0;
     for (const auto *cases :
-         {&client_cases, &recipe_cases, &life_cases, &redis_cases, &admin_cases}) {
+         {&client_cases, &recipe_cases, &life_cases, &redis_cases, &admin_cases, &testing_cases}) {
         for (const auto &one : *cases) {
             bool wanted = argc == 2;
             for (int i = 2; i < argc; i++) {

@@ -65,5 +65,6 @@ extern const std::vector<test_case> recipe_cases;
 extern const std::vector<test_case> life_cases;
 extern const std::vector<test_case> redis_cases;
 extern const std::vector<test_case> admin_cases;
+extern const std::vector<test_case> testing_cases;
 
 #endif
