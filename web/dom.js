@@ -95,6 +95,11 @@ export async function askPort(address) {
   return response.json();
 }
 
+/** The address of one session. */
+export function sessionHash(id) {
+  return `#/sessions/${id}`;
+}
+
 /** The address of a recipe's own page. */
 export function recipeHash(path) {
   return "#/recipes" + path.split("/").map(encodeURIComponent).join("/");

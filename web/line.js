@@ -1,5 +1,5 @@
 // One recipe: who holds it and for how long still, who waits, and all hand-overs that are known, with their causes.
-import { ask, count, duration, h, many, moment, nodeHash, recipeHash, refresh } from "./dom.js";
+import { ask, count, duration, h, many, moment, nodeHash, recipeHash, refresh, sessionHash } from "./dom.js";
 import { who } from "./recipes.js";
 
 const EVERY_MS = 1000;
@@ -95,7 +95,8 @@ function why(record) {
 
 function row(record) {
   const from = record.from_ms ?? record.joined_ms;
-  const more = [record.label && record.client, record.session].filter((part) => part && part !== name(record)).join(", ");
+  const link = h("a", { href: sessionHash(record.session), "data-key": `session ${record.token}` }, record.session);
+  const more = record.label && record.client ? [record.client, ", ", link] : link;
   return h("tr", {},
     h("th", { scope: "row" }, h("b", {}, name(record)), h("small", { class: "who" }, more)),
     h("td", { "data-label": "Held" }, record.from_ms === null ? "at most " : "", duration(record.until_ms - from), h("small", { class: "who" }, record.from_ms === null ? `in line since ${moment(from)}` : `from ${moment(from)}`)),

@@ -15,6 +15,14 @@ export function open() {
   return h("div", { class: "sessions" }, h("h1", { class: "unseen" }, "Sessions"), form, part.list, part.ended);
 }
 
+/** #/sessions/0x1f shows that one. */
+export function show(path) {
+  if (path.length < 2) return;
+  shown.find = path.slice(1);
+  part.input.value = shown.find;
+  load();
+}
+
 function onFind(event) {
   event.preventDefault();
   shown.find = part.input.value.trim();

@@ -1,5 +1,5 @@
 // Slow requests: where the time of each was spent.
-import { askPort, count, duration, h, latency, many, moment, nodeHash, refresh, svg } from "./dom.js";
+import { askPort, count, duration, h, latency, many, moment, nodeHash, refresh, sessionHash, svg } from "./dom.js";
 
 const EVERY_MS = 3000;
 const WIDTH = 240;
@@ -52,7 +52,7 @@ function row(request) {
     h("td", { "data-label": "When" }, moment(request.at_ms), h("small", { class: "who" }, `${duration(Date.now() - request.at_ms)} ago`)),
     h("td", { "data-label": "Took" }, h("b", {}, latency(request.ms * 1000)), more ? h("small", { class: "who" }, more) : null),
     h("td", { "data-label": "Where" }, h("div", {}, parts(request))),
-    h("td", { "data-label": "Client" }, request.client ? h("code", {}, request.client) : "it is gone", h("small", { class: "who" }, `session ${request.session}`)));
+    h("td", { "data-label": "Client" }, request.client ? h("code", {}, request.client) : "it is gone", h("small", { class: "who" }, "session ", h("a", { href: sessionHash(request.session), "data-key": `session ${request.xid} ${request.at_ms}` }, request.session))));
 }
 
 function page({ answer }) {

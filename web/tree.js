@@ -1,5 +1,5 @@
 // The tree: one node and a page of its children. The server sorts and cuts, so the page stays small.
-import { ask, bytes, count, duration, h, many, moment, nodeHash, refresh } from "./dom.js";
+import { ask, bytes, count, duration, h, many, moment, nodeHash, refresh, sessionHash } from "./dom.js";
 
 const PAGE = 200;
 const FORMS = ["Text", "JSON", "Hex"];
@@ -218,16 +218,24 @@ function pairs(list) {
   return h("dl", {}, list.filter((pair) => pair).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
+/** Of clients of this server, at this very node. */
+function watches(counts) {
+  const words = { data: "once, on the data", child: "once, on the children", persistent: "persistent", recursive: "recursive" };
+  const list = Object.entries(counts).filter(([, number]) => number);
+  return list.length ? list.map(([kind, number]) => `${count(number)} ${words[kind]}`).join("; ") : "none of this server's clients";
+}
+
 function stat(node) {
   const s = node.stat;
   const kinds = { persistent: "persistent", ephemeral: "ephemeral: ends with its session", container: "container: removed when empty", ttl: `lives for ${duration(s.ttl_ms)} after its last change` };
   return pairs([
     ["Kind", kinds[s.kind]],
-    s.session ? ["Session", h("code", {}, s.session)] : null,
+    s.session ? ["Session", h("a", { href: sessionHash(s.session), "data-key": "session" }, h("code", {}, s.session))] : null,
     ["Created", [moment(s.ctime), " ", h("code", {}, s.czxid)]],
     ["Changed", [moment(s.mtime), " ", h("code", {}, s.mzxid)]],
     ["Version", `data ${s.version}, children ${s.cversion}, ACL ${s.aversion}`],
     ["Last child change", h("code", {}, s.pzxid)],
+    ["Watches here", watches(node.watches)],
     ["Below", `${many(s.children, "child", "children")}, ${count(s.below)} in all`],
   ]);
 }

@@ -378,6 +378,22 @@ static void watch_tell_above(struct watch_trigger *trigger)
     }
 }
 
+void watch_count(const struct watch_table *t, struct slice path, size_t most,
+                 size_t ret_counts[WATCH_KINDS])
+{
+    const struct watch_entry *entry = watch_entry_find(t, path);
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        uint32_t first = entry != NULL ? entry->first[kind] : 0;
+        uint32_t n = first;
+        ret_counts[kind] = 0;
+        while (n != 0 && ret_counts[kind] < most) {
+            ret_counts[kind]++;
+            n = watch_link_at(t, LIST_ENTRY, n)->next;
+            n = n == first ? 0 : n;
+        }
+    }
+}
+
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,
                      void *ctx)
 {

@@ -63,6 +63,10 @@ bool watch_has(const struct watch_table *t, const struct watcher *w, enum watch_
 bool watch_remove(struct watch_table *t, struct watcher *w, enum watch_kind kind,
                   struct slice path);
 
+/* How many watches of each kind are set at exactly this path, looking at `most` of each. */
+void watch_count(const struct watch_table *t, struct slice path, size_t most,
+                 size_t ret_counts[WATCH_KINDS]);
+
 typedef void (*watch_fn)(void *ctx, struct watcher *w, enum watch_event event, struct slice path);
 
 /*

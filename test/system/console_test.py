@@ -382,9 +382,9 @@ def hand_overs():
     def leads(name):
         until(lambda: name in labels((line(server, path)["recipe"] or {"holders": []})), f"{name} leads")
 
-    with Holders(server) as holders, zk.Connection(server.address) as client:
+    with Holders(server) as holders:
         for name in ("host-a", "host-b", "host-c", "host-d"):
-            holders.start(name, "elect", path, "--id", name, "--session", "4s")
+            holders.start(name, "elect", path, "--id", name, "--session", "10s")
             if name == "host-a":
                 leads(name)
             else:
@@ -404,8 +404,10 @@ def hand_overs():
         page.wait("document.querySelector('[aria-label=\"Hand-overs\"]').innerText.includes('host-b')")
         leads("host-c")
         node = line(server, path)["recipe"]["holders"][0]["node"]
-        expect(client.call(zk.delete(f"{path}/{node}"))[0] == 0, "delete the node of the leader")
-        page.wait_text("Its node was deleted by the client %s:%d." % client.socket.getsockname())
+        with zk.Connection(server.address) as client:
+            expect(client.call(zk.delete(f"{path}/{node}"))[0] == 0, "delete the node of the leader")
+            deleter = "%s:%d" % client.socket.getsockname()
+        page.wait_text(f"Its node was deleted by the client {deleter}.")
         leads("host-d")
         past = line(server, path)["history"]
         expect([(r["label"], r["next"]) for r in past[:3]] == [("host-c", "host-d"), ("host-b", "host-c"), ("host-a", "host-b")], str(past))
@@ -438,9 +440,12 @@ def hand_overs():
 def the_tree():
     """Data as text, JSON and hex; what is hidden; what is not there."""
     server = World.ensemble().members[0]
-    with zk.Connection(server.address) as client:
+    with zk.Connection(server.address, 20000) as client:
         create(client, "/app")
         create(client, "/app/config", b'{"limit": 10, "hosts": ["a.example", "b.example"]}')
+        create(client, "/app/mine", flags=zk.EPHEMERAL)
+        client.call(zk.get_data("/app/config", watch=True))
+        client.call(zk.add_watch("/app/config", 1))
         create(client, "/app/secret", b"treasure", acl=OTHERS_ONLY)
         create(client, "/app/a b?#%", "Grüße".encode())
         page = open_page(server, "#/tree/app")
@@ -448,6 +453,7 @@ def the_tree():
         page.eval("document.querySelector('[data-key=\"name config\"]').click()")
         page.wait("document.querySelector('pre')?.innerText.includes('\\n  \"limit\": 10,')")
         page.wait_text("world:anyone")
+        page.wait_text("1 once, on the data; 1 recursive")
         picture("console-tree.png")
         page.eval("document.querySelector('[data-key=\"form Hex\"]').focus()")
         page.press("Enter")
@@ -462,6 +468,14 @@ def the_tree():
         page.wait_text("Grüße")
         create(client, "/app/a b?#%/new")
         page.wait_text("new")  # by itself
+        page.eval("location.hash = '#/tree/app/mine'")
+        page.wait_text("none of this server's clients")
+        page.eval("document.querySelector('[data-key=session]').click()")
+        page.wait(f"document.querySelector('[name=find]')?.value == '{hex(client.session_id)}'")
+        page.wait_text("%s:%d" % client.socket.getsockname())
+        page.eval("document.querySelector('[name=find]').value = ''")
+        page.eval("document.querySelector('.goto').requestSubmit()")
+        page.wait("!location.hash.includes('0x') || document.querySelector('[name=find]').value == ''")
         page.errors.clear()
         page.eval("location.hash = '#/tree/none'")
         page.wait_text("There is no node /none.")
@@ -498,11 +512,11 @@ def ended_sessions():
     """A session that was lost, with the verdict in words, and one that its client closed."""
     server = World.ensemble().members[0]
     left, closed = zk.Connection(server.address, 4000), zk.Connection(server.address)
-    page = open_page(server, "#/sessions")
-    page.wait_text("Ended sessions")
-    left.drop()
+    left.drop()  # at once: on a busy machine it would be silent for too long otherwise
     closed.close_session()
     closed.drop()
+    page = open_page(server, "#/sessions")
+    page.wait_text("Ended sessions")
     found = "[...document.querySelectorAll('[aria-label=\"Ended sessions\"] %s tr')].some((row) => row.textContent.includes('%s') && row.textContent.includes('%s'))"
     page.wait(found % ("details", hex(closed.session_id), "closed"))
     page.wait(found % ("", hex(left.session_id), "client left"))
@@ -531,7 +545,7 @@ def ended_sessions():
 @case
 def slow_requests():
     """A slow request with the parts of its time, its path and its client."""
-    with Conclave(["--slowlog.threshold", "1"], admin=True) as server, zk.Connection(server.address) as client:
+    with Conclave(["--slowlog.threshold", "1"], admin=True) as server, zk.Connection(server.address, 40000) as client:
         page = open_page(server, "#/slow")
         page.wait_text("1.00 ms or longer")
         create(client, "/batch")

@@ -163,7 +163,7 @@ int64_t handover_notes_from_ms(const struct handover_notes *n, struct slice path
 {
     const struct handover_line *line = handovers_line(&n->past, path);
     int64_t known_ms = line != NULL ? line->last_ms : n->since_ms;
-    if (shared || n->service == NULL || n->since_ms == 0 || n->missed_ms >= known_ms ||
+    if (shared || n->service == NULL || n->missed_ms >= known_ms ||
         (line == NULL && joined_ms <= n->since_ms)) {
         return 0;
     }
@@ -273,7 +273,6 @@ static void on_gone(void *ctx, const struct command *command, const struct effec
         return;
     }
     assert(effects->gone_count > 0 && n->service->onlooker.ctx == ctx);
-    n->since_ms = n->since_ms == 0 ? time_ms : n->since_ms;
     for (size_t i = 0; i < effects->gone_count; i++) {
         look_at_gone(n, &look, &effects->gone[i]);
     }
@@ -297,7 +296,10 @@ void handover_notes_attach(struct handover_notes *n, struct service *service)
     }
     n->service = service;
     n->generation = service->generation;
-    n->since_ms = state_zxid(service->state) == 0 ? 1 : state_time_ms(service->state);
+    int64_t time_ms = state_time_ms(service->state);
+    n->since_ms = state_zxid(service->state) == 0 ? 1
+                  : time_ms > 0                   ? time_ms
+                                                  : clock_wall_ms(service->clock);
     service->onlooker = (struct service_onlooker){.gone = on_gone, .ctx = n};
 }
 

@@ -22,7 +22,7 @@ struct handover_notes {
     uint64_t generation;     /* of its state */
     struct handovers past;
     struct recipe_reader reader;
-    int64_t since_ms;  /* what ended before is not known; wall clock; 0: nothing was seen yet */
+    int64_t since_ms;  /* what ended before is not known; wall clock */
     int64_t missed_ms; /* when one was last not recorded, or dropped; 0: never */
     uint64_t missed;   /* not recorded */
     int64_t second;    /* of the looks; seconds of the wall clock */

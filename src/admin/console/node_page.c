@@ -4,6 +4,7 @@
 #include "state/query.h"
 #include "tree/acl_rules.h"
 #include "tree/path.h"
+#include "watch/watch.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -356,6 +357,25 @@ static void write_children(const struct state *s, const struct znode *parent,
     json_object_end(j);
 }
 
+static void write_watches(const struct node_request *request, struct json *j)
+{
+    static const char *const KINDS[WATCH_KINDS] = {[WATCH_DATA] = "data",
+                                                   [WATCH_CHILD] = "child",
+                                                   [WATCH_PERSISTENT] = "persistent",
+                                                   [WATCH_RECURSIVE] = "recursive"};
+    size_t counts[WATCH_KINDS];
+    if (request->watches == NULL) {
+        return;
+    }
+    watch_count(request->watches, request->path, NODE_WATCHES_MAX, counts);
+    json_key(j, "watches");
+    json_object_begin(j);
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        json_member_uint(j, KINDS[kind], counts[kind]);
+    }
+    json_object_end(j);
+}
+
 int node_page_write(const struct state *s, const struct node_request *request, size_t *work,
                     struct buf *out)
 {
@@ -379,6 +399,7 @@ int node_page_write(const struct state *s, const struct node_request *request, s
         write_data(node, &j);
         write_children(s, node, request, work, &j);
         rc = rc == 0 ? write_quota(s, request, &j) : rc;
+        write_watches(request, &j);
     } else {
         json_member_bool(&j, "readable", false);
     }

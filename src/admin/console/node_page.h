@@ -5,6 +5,7 @@
  *   {"path": .., "stat": {..}, "readable": bool, "acl": [{"scheme","id","perms"}],
  *    "data" or "data_base64": .., "bytes": N, "cut": bool,
  *    "quota": {"path", "limits", "counts"} or null,
+ *    "watches": {"data", "child", "persistent", "recursive"} (those of this server at exactly this path, up to NODE_WATCHES_MAX each),
  *    "children": {"count": N, "order": "name" or "creation", "names": [[name, children, bytes, kind]], "more": bool,
  *                 "left_out": N}}
  *
@@ -27,13 +28,16 @@ enum {
     NODE_DATA_MAX = 65536,
     NODE_ACL_MAX = 100,
     NODE_TEXT_MAX = 4096,
+    NODE_WATCHES_MAX = 1000,
 };
 
 struct state;
+struct watch_table;
 
 struct node_request {
     struct slice path;
-    struct slice after; /* the page begins behind this name; null: with the first */
+    const struct watch_table *watches; /* of this server; NULL: they are left out */
+    struct slice after;                /* the page begins behind this name; null: with the first */
     struct slice
         from; /* without `after`: it begins with the first name that is not before this text; null: any */
     size_t count;        /* children of the page, up to NODE_PAGE_MAX */

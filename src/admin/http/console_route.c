@@ -104,6 +104,7 @@ static void answer_node(struct console_site *c, const struct http_request *reque
     const char *path = http_argument(request, "path");
     const struct node_request wanted = {
         .path = slice_str(path),
+        .watches = s->watches,
         .after = slice_str(http_argument(request, "after")),
         .from = slice_str(http_argument(request, "from")),
         .count = argument_count(request, "count", NODE_PAGE_MAX),

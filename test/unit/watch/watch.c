@@ -245,6 +245,19 @@ static void test_kinds_beside_each_other(void **state)
     for (int kind = 0; kind < WATCH_KINDS; kind++) {
         add(t, &w, (enum watch_kind)kind, "/a");
     }
+    struct watcher other;
+    size_t counts[WATCH_KINDS];
+    watcher_init(&other);
+    add(t, &other, WATCH_CHILD, "/a");
+    watch_count(t, slice_str("/a"), 10, counts);
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        assert_int_equal(counts[kind], kind == WATCH_CHILD ? 2 : 1);
+    }
+    watch_count(t, slice_str("/a"), 1, counts);
+    assert_int_equal(counts[WATCH_CHILD], 1);
+    watch_count(t, slice_str("/b"), 10, counts);
+    assert_int_equal(counts[WATCH_CHILD], 0);
+    watcher_finish(t, &other);
     for (int round = 0; round < 3; round++) {
         struct told told = {.count = 0};
         assert_int_equal(watch_trigger(t, WATCH_NODE_DELETED, slice_str("/a"), on_told, &told), 1);

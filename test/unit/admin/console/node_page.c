@@ -1,6 +1,7 @@
 /* A node and a page of its children: order, cursors, limits, and what a client without ids may not see. */
 #include "admin/console/node_page.h"
 #include "support/world.h"
+#include "watch/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,6 +77,17 @@ static void test_node(void **state)
     assert_has(text, "\"children\":{\"count\":1,\"order\":\"name\",\"names\":[[\"e\",0,2,"
                      "\"ephemeral\"]],\"more\":false,\"left_out\":0},\"quota\":null}");
     assert_has(ask_path(w, "/a/e"), "\"session\":\"0x1\"");
+    struct watch_table *watches = watch_table_create(&hash_key_fixed);
+    struct watcher watcher;
+    watcher_init(&watcher);
+    assert_int_equal(watch_add(watches, &watcher, WATCH_DATA, slice_str("/a")), 0);
+    assert_int_equal(watch_add(watches, &watcher, WATCH_RECURSIVE, slice_str("/")), 0);
+    const struct node_request r = {
+        .path = slice_str("/a"), .watches = watches, .count = NODE_PAGE_MAX};
+    assert_has(ask(w, &r),
+               "\"watches\":{\"data\":1,\"child\":0,\"persistent\":0,\"recursive\":0}}");
+    watcher_finish(watches, &watcher);
+    watch_table_destroy(watches);
 }
 
 static void test_refusals(void **state)
