@@ -1,12 +1,14 @@
 // The frame: which view is shown, and the live connection to the server.
-import { ask, h } from "./dom.js";
+import { account, onAccount, signOut, start } from "./account.js";
+import { ask, h, refresh } from "./dom.js";
 import * as overview from "./overview.js";
 import * as recipes from "./recipes.js";
 import * as sessions from "./sessions.js";
+import * as signin from "./signin.js";
 import * as slow from "./slow.js";
 import * as tree from "./tree.js";
 
-const VIEWS = { overview, recipes, tree, sessions, slow };
+const VIEWS = { overview, recipes, tree, sessions, slow, signin };
 const HOUR_SAMPLES = 720;
 const RETRY_MS = 1000;
 const POLL_MS = 5000;
@@ -37,12 +39,25 @@ function route() {
   }
   if (view !== wanted) {
     view = wanted;
-    document.title = `${wanted[0].toUpperCase()}${wanted.slice(1)} – Conclave`;
+    document.title = `${VIEWS[wanted].title ?? wanted[0].toUpperCase() + wanted.slice(1)} – Conclave`;
     main.replaceChildren(VIEWS[view].open());
   }
   VIEWS[view].show?.(path);
   VIEWS[view].update?.(state);
 }
+
+/* Who is signed in */
+
+function showAccount() {
+  refresh(document.getElementById("account"), account(), (me) => (!me.acts ? [] : !me.name ? [h("a", { href: "#/signin" }, "Sign in")]
+    : [h("a", { href: "#/signin" }, me.name), h("button", { type: "button", class: "plain", onclick: () => signOut().catch(() => {}) }, "Sign out")]));
+}
+
+onAccount(() => {
+  showAccount();
+  VIEWS[view].signed?.();
+  VIEWS[view].update?.(state);
+});
 
 /* The live connection */
 
@@ -127,5 +142,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+start();
 route();
 onVisibility();

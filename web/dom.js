@@ -79,6 +79,9 @@ export function moment(ms) {
   return today ? clock.format(date) : `${calendar.format(date)}, ${clock.format(date)}`;
 }
 
+/** Sent with every request: the key of who is signed in (account.js). */
+export const headers = {};
+
 /** The JSON of an address below /console; throws an Error with the server's reason. */
 export function ask(name, args) {
   return askPort(`/console/${name}?${new URLSearchParams(args || {})}`);
@@ -86,7 +89,7 @@ export function ask(name, args) {
 
 /** The same of any address of this port. */
 export async function askPort(address) {
-  const response = await fetch(address);
+  const response = await fetch(address, { headers });
   if (!response.ok) {
     const error = new Error((await response.text()).trim());
     error.status = response.status;

@@ -1,4 +1,5 @@
 // The sessions: whose they are, and when their clients were last heard.
+import { account, act, form } from "./account.js";
 import { ask, askPort, count, duration, h, many, moment, refresh } from "./dom.js";
 
 const EVERY_MS = 3000;
@@ -10,9 +11,10 @@ export function open() {
   part.input = h("input", { type: "text", name: "find", "aria-label": "Part of an address or of a session id", placeholder: "Address or session id", spellcheck: "false", autocomplete: "off", value: shown.find });
   part.list = h("section", { class: "panel", "aria-label": "Sessions" });
   part.ended = h("section", { class: "panel", "aria-label": "Ended sessions" });
-  const form = h("form", { class: "goto", onsubmit: onFind }, part.input, h("button", { type: "submit" }, "Find"));
+  const goto = h("form", { class: "goto", onsubmit: onFind }, part.input, h("button", { type: "submit" }, "Find"));
+  part.place = h("div", {});
   load();
-  return h("div", { class: "sessions" }, h("h1", { class: "unseen" }, "Sessions"), form, part.list, part.ended);
+  return h("div", { class: "sessions" }, h("h1", { class: "unseen" }, "Sessions"), goto, part.place, part.list, part.ended);
 }
 
 /** #/sessions/0x1f shows that one. */
@@ -37,7 +39,7 @@ async function load() {
   try {
     const answer = await ask("sessions", shown.find ? { find: shown.find } : {});
     if (own !== turn || !part.list) return;
-    refresh(part.list, { answer, find: shown.find }, table);
+    refresh(part.list, { answer, find: shown.find, who: account().name }, table);
   } catch (error) {
     if (own === turn && error.status) refresh(part.list, error.message, () => h("p", { class: "hint" }, error.message));
   }
@@ -61,6 +63,21 @@ function again() {
   else load();
 }
 
+/** Somebody signed in or out. */
+export { load as signed };
+
+function end(session) {
+  const who = session.client ? `of the client ${session.client}` : session.server ? `at server ${session.server}` : "without a client here";
+  form(part.place, {
+    title: `End the session ${session.id}?`,
+    fields: h("p", {}, `It is the session ${who}. ${session.ephemerals ? `Its ${many(session.ephemerals, "ephemeral node")} will be deleted: locks and leads that it holds go to others.` : "It has no ephemeral nodes."} Its program is told that the session has expired, and must open a new one.`),
+    verb: `End ${session.id}`,
+    danger: true,
+    run: () => act("kill", { id: session.id }),
+    done: load,
+  });
+}
+
 function heard(session) {
   const late = session.idle_ms > session.timeout_ms / 2;
   return [late ? h("span", { class: "pill down" }, `${duration(session.idle_ms)} ago`) : `${duration(session.idle_ms)} ago`,
@@ -71,7 +88,7 @@ function row(session) {
   const where = session.local ? "local to this server" : session.server ? `at server ${session.server}` : "not connected yet";
   return h("tr", {},
     h("th", { scope: "row" }, session.client ? h("code", {}, session.client) : h("span", { class: "pill" }, session.server || session.local ? "no client here" : "no client"), h("small", { class: "who" }, where)),
-    h("td", { "data-label": "Session" }, h("code", {}, session.id)),
+    h("td", { "data-label": "Session" }, h("code", {}, session.id), account().name ? h("button", { type: "button", class: "plain small", "data-key": `end ${session.id}`, onclick: () => end(session) }, "End…") : null),
     h("td", { "data-label": "Last heard" }, heard(session)),
     h("td", { "data-label": "Ephemerals" }, count(session.ephemerals)),
     h("td", { "data-label": "Watches" }, session.watches === undefined ? "–" : count(session.watches)),

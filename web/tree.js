@@ -1,5 +1,7 @@
 // The tree: one node and a page of its children. The server sorts and cuts, so the page stays small.
+import { account } from "./account.js";
 import { ask, bytes, count, duration, h, many, moment, nodeHash, refresh, sessionHash } from "./dom.js";
+import * as acts from "./node_acts.js";
 
 const PAGE = 200;
 const FORMS = ["Text", "JSON", "Hex"];
@@ -23,7 +25,7 @@ export function open() {
   const form = h("form", { class: "goto", onsubmit: onGoto }, part.input, h("button", { type: "submit" }, "Go"),
     h("button", { type: "button", class: "plain", onclick: () => load() }, "Refresh"));
   return h("div", { class: "tree" }, h("h1", { class: "unseen" }, "Tree"), form, part.crumbs, part.problem,
-    h("div", { class: "columns" }, part.children, part.details));
+    h("div", { class: "columns" }, part.children, h("div", { class: "node" }, acts.open(load), part.details)));
 }
 
 export function show(path) {
@@ -31,6 +33,11 @@ export function show(path) {
   if (wanted === shown.path) return;
   Object.assign(shown, { path: wanted, pages: [{}], node: null, form: null });
   part.input.value = wanted;
+  load();
+}
+
+/** Somebody signed in or out: other nodes may be readable. */
+export function signed() {
   load();
 }
 
@@ -64,6 +71,7 @@ async function load() {
       refresh(part.children, null, () => null);
       refresh(part.details, null, () => null);
       refresh(part.crumbs, shown.path, crumbs);
+      acts.show(null);
     }
   }
 }
@@ -71,7 +79,8 @@ async function load() {
 function render() {
   refresh(part.crumbs, shown.path, crumbs);
   refresh(part.children, { node: shown.path, list: shown.node.children ?? null, pages: shown.pages }, children);
-  refresh(part.details, { node: { ...shown.node, children: 0 }, form: shown.form }, details);
+  refresh(part.details, { node: { ...shown.node, children: 0 }, form: shown.form, name: account().name }, details);
+  acts.show(shown.node);
 }
 
 function onGoto(event) {
@@ -117,7 +126,7 @@ function turner(key, words, enabled, pages) {
 }
 
 function children({ list, pages }) {
-  if (!list) return h("p", { class: "hint" }, "Not readable: the children of this node are hidden from clients that did not authenticate.");
+  if (!list) return h("p", { class: "hint" }, "Not readable: the children of this node are hidden from you.");
   if (!list.count) return [h("h2", {}, "Children"), h("p", { class: "hint" }, "This node has no children.")];
   const first = pages[0].from === undefined;
   const from = (pages.length - 1) * PAGE;
@@ -258,7 +267,7 @@ function quota(q) {
 
 function details({ node, form }) {
   const name = node.path === "/" ? "/" : node.path.slice(node.path.lastIndexOf("/") + 1);
-  const secret = h("p", { class: "hint" }, "Not readable: its ACL gives READ only to clients that authenticate. The console shows what everyone may read.");
+  const secret = h("p", { class: "hint" }, account().name ? `Not readable: its ACL gives READ to others, not to ${account().name}.` : "Not readable: its ACL gives READ only to clients that authenticate. Without signing in, the console shows what everyone may read.");
   return [h("h2", {}, name), node.readable ? [h("h3", {}, "Data ", h("small", {}, bytes(node.bytes))), data(node, form)] : secret,
     node.readable ? [h("h3", {}, "Stat"), stat(node), h("h3", {}, "Who may do what"), acl(node)] : null,
     node.quota ? [h("h3", {}, "Quota"), quota(node.quota)] : null];

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "admin/admin.h"
 
+#include "admin/acts/console_acts.h"
 #include "admin/four_letter_words.h"
 #include "admin/http/http_routes.h"
 #include "admin/http/http_server.h"
@@ -18,6 +19,7 @@ struct admin {
     struct admin_options options;
     struct view view;
     struct site site;
+    struct console_acts *acts;
     struct http *http;
     struct port_certificates *secure; /* the certificates for HTTPS */
     struct tls_context *context;      /* the newest TLS context */
@@ -106,14 +108,17 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->site.backups = backup_route_create(loop, &a->view, &a->site.admission);
     a->site.tokens = tokens_create(loop, &a->view);
     a->site.test = options->test ? test_route_create(loop, &a->view) : NULL;
-    bool with_console = console_site_init(&a->site.console, loop, &a->view);
+    a->acts = console_acts_create(loop, &a->view, &a->site.admission);
+    bool with_console =
+        console_site_init(&a->site.console, loop, &a->view, console_acts_guests(a->acts));
     a->open_parts = (a->site.backup != NULL) + (a->site.backups != NULL) +
-                    (a->site.tokens != NULL) + (a->site.test != NULL) + with_console;
+                    (a->site.tokens != NULL) + (a->site.test != NULL) + (a->acts != NULL) +
+                    with_console;
     if (a->open_parts == 0) {
         free(a);
         return CONCLAVE_ENOMEM;
     }
-    if (a->open_parts < (options->test ? 5u : 4u)) {
+    if (a->open_parts < (options->test ? 6u : 5u)) {
         admin_close(a, NULL, NULL);
         return CONCLAVE_ENOMEM;
     }
@@ -147,6 +152,7 @@ void admin_attach(struct admin *a, struct server *s)
         if (a->site.test != NULL) {
             test_route_cancel(a->site.test);
         }
+        console_acts_cancel(a->acts);
         server_service(a->view.server)->words = (struct service_words){0};
     }
     console_attach(&a->site.console.console, s);
@@ -205,6 +211,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     backup_route_close(a->site.backups, admin_on_part_closed, a);
     tokens_close(a->site.tokens, admin_on_part_closed, a);
     test_route_close(a->site.test, admin_on_part_closed, a);
+    console_acts_close(a->acts, admin_on_part_closed, a);
     console_site_close(&a->site.console, admin_on_part_closed, a);
     port_certificates_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);

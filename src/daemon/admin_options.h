@@ -19,6 +19,7 @@ struct admin_options {
     /* names in the header Host, besides listen's: "a.example,b"; NULL: none */
     const char *allowed_hosts;
     bool console;                         /* serve the web console, if http */
+    bool console_acts;                    /* it takes sign-ins and actions, too */
     bool change_by_get;                   /* commands that change state take GET, too */
     bool memb;                            /* the word memb is allowed without being in `words` */
     const char *command_url;              /* path of the AdminServer's commands: "/commands" */

@@ -403,8 +403,9 @@ const struct key_row key_table[] = {
     TEXT(
         "admin.allowedHosts", admin.allowed_hosts,
         "names of this server in HTTP requests, in addition to addresses and localhost: a.example,b.example, or *"),
-    SPECIAL("admin.console", key_set_console,
-            "web console on the admin port: on or off; it shows the server and public data (on)"),
+    SPECIAL(
+        "admin.console", key_set_console,
+        "web console on the admin port: off, read, or on, which lets operators sign in and act (read)"),
     BOOL("admin.stateChangeByGet", admin.options.change_by_get, 0,
          "yes: commands that change state, such as stat_reset, accept GET as well as POST (no)"),
     BOOL(

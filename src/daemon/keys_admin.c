@@ -78,11 +78,13 @@ int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value,
 
 int key_set_console(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    bool on = strcasecmp(value, "on") == 0;
+    bool acts = strcasecmp(value, "on") == 0;
+    bool on = acts || strcasecmp(value, "read") == 0;
     if (!on && strcasecmp(value, "off") != 0 && !key_boolean(value, &on)) {
-        return key_fail(c, "%s: %s: '%s' is not on or off", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not off, read or on", where, key, value);
     }
     c->admin.options.console = on;
+    c->admin.options.console_acts = acts;
     return 0;
 }
 

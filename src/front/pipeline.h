@@ -22,12 +22,23 @@ enum {
 };
 
 struct connection;
+struct effects;
+
+/* Who waits for a write without a connection: a page of the web console. It must stay until `applied` was called, or until
+ * service_disown. */
+struct pending_owner {
+    /* the outcome; NULL: it stays unknown. The entry is gone */
+    void (*applied)(struct pending_owner *owner, const struct effects *effects);
+    const char *host;      /* for the audit log */
+    struct pending *entry; /* NULL: it does not wait */
+};
 
 /* An unanswered request, or a command of the server itself. */
 struct pending {
     struct list order;             /* in its connection's queue */
     struct list flight;            /* writes: in the pipeline's queue */
     struct connection *connection; /* NULL: no client waits (any more) */
+    struct pending_owner *owner;   /* without a connection; NULL: none */
     int32_t xid;
     int32_t type;
     int32_t err;             /* auth: the outcome, which is known at once but sent in order */

@@ -3,7 +3,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "front/request.h"
 #include "front/state_replacement.h"
+#include "state/command_bounds.h"
 #include "state/initial_acls.h"
 #include "state/memory_estimate.h"
 
@@ -191,13 +193,26 @@ int service_restore(struct service *s, struct slice snapshot)
     return rc == 0 ? state_replacement_adopt(s, state) : rc;
 }
 
+/* An entry without a connection ends; its owner gets the outcome. */
+static void service_conclude(struct service *s, struct pending *entry,
+                             const struct effects *effects)
+{
+    struct pending_owner *owner = entry->owner;
+    assert(entry->connection == NULL);
+    pipeline_release(&s->pipeline, entry);
+    if (owner != NULL) {
+        owner->entry = NULL;
+        owner->applied(owner, effects);
+    }
+}
+
 /* The write gets no answer. */
 static void service_give_up(struct service *s, struct pending *entry)
 {
     if (entry->connection != NULL) {
         connection_forget(entry->connection, entry);
     } else {
-        pipeline_release(&s->pipeline, entry);
+        service_conclude(s, entry, NULL);
     }
 }
 
@@ -386,6 +401,14 @@ static enum session_end session_end_of(const struct batch_header *header,
     return header->origin == BATCH_ORIGIN_LEADER ? SESSION_END_EXPIRED : SESSION_END_CLOSED;
 }
 
+/* The address of the client that waits; NULL: none waits. */
+static const char *pending_host(const struct pending *entry)
+{
+    return entry->connection != NULL ? entry->connection->host
+           : entry->owner != NULL    ? entry->owner->host
+                                     : NULL;
+}
+
 /* Applies a command: events go out first, then the reply, then the end of the session. */
 static int service_apply_one(struct service *s, const struct batch_header *header,
                              const struct command *command, bool own)
@@ -426,14 +449,13 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     } else if (own) {
         struct pending *entry = pipeline_next(&s->pipeline);
         if (s->audit != NULL && !e->repeated) {
-            audit_log_command(s->audit, command, e,
-                              entry->connection != NULL ? entry->connection->host : NULL);
+            audit_log_command(s->audit, command, e, pending_host(entry));
         }
         request_times_write(s, command, entry);
         if (entry->connection != NULL) {
             connection_complete(entry->connection, entry, e);
         } else {
-            pipeline_release(&s->pipeline, entry);
+            service_conclude(s, entry, e);
         }
     }
     enum session_end end = SESSION_END_NONE;
@@ -865,6 +887,55 @@ int service_kill_session(struct service *s, int64_t id, struct wire_vector ids, 
         pipeline_release(&s->pipeline, entry);
     }
     return rc;
+}
+
+/* The error by which a write is refused before it gets into the log; 0: none. */
+static int service_write_refusal(struct service *s, const struct command *command)
+{
+    const struct request request = {.type = command->type, .body = command->body};
+    if (!leadership_in_contact(s)) {
+        return CONCLAVE_CONNECTION_LOSS;
+    }
+    if (!service_admits(s)) {
+        return CONCLAVE_THROTTLED;
+    }
+    int rc = command_bounds_check(&s->limits.command, command->type, command->body, command->ids);
+    return rc == 0 && data_limit_refuses(s, &request) ? CONCLAVE_QUOTA_EXCEEDED : rc;
+}
+
+int service_write(struct service *s, const struct command *command, struct pending_owner *owner)
+{
+    struct command own = *command;
+    own.options = s->command_options | COMMAND_BOUNDED | COMMAND_LOCAL;
+    (void)service_time_ms(s);
+    int rc = service_write_refusal(s, command);
+    if (rc != 0) {
+        return rc;
+    }
+    struct pending *entry =
+        pipeline_pending(&s->pipeline, &s->account, own.ids.items.len + own.body.len, s->now_ns);
+    if (entry == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    assert(owner->entry == NULL);
+    entry->type = own.type;
+    entry->owner = owner;
+    owner->entry = entry;
+    rc = pipeline_write(&s->pipeline, &own, clock_wall_ms(s->clock), entry);
+    if (rc != 0) {
+        owner->entry = NULL;
+        pipeline_release(&s->pipeline, entry);
+    }
+    return rc;
+}
+
+void service_disown(struct pending_owner *owner)
+{
+    if (owner->entry != NULL) {
+        assert(owner->entry->owner == owner);
+        owner->entry->owner = NULL;
+        owner->entry = NULL;
+    }
 }
 
 int service_attach(struct service *s, struct connection *c, int64_t session_id)

@@ -193,6 +193,15 @@ int64_t service_beat_ms(const struct service *s);
 int service_kill_session(struct service *s, int64_t id, struct wire_vector ids,
                          const char *by) CONCLAVE_MUST_USE;
 
+/* Puts a write of nobody's session into the log, as if a client with these ids had sent it; the owner gets the outcome later.
+ * command: only session_id (for the audit log), type, ids and body. 0; CONCLAVE_CONNECTION_LOSS: no contact to a leader;
+ * the error by which a client's request would be refused; CONCLAVE_ENOMEM, or the log's error. */
+int service_write(struct service *s, const struct command *command,
+                  struct pending_owner *owner) CONCLAVE_MUST_USE;
+
+/* The owner no longer waits; the write goes on. */
+void service_disown(struct pending_owner *owner);
+
 /* Regular work: expired sessions, connections without handshake. Due at service_deadline (monotonic ms), harmless
  * earlier. If it comes late, this process did not run, and signs of life may wait in the sockets: then no session ends
  * in this call. Read the input, and call again. */

@@ -107,7 +107,7 @@ static void write_perms(int32_t perms, struct json *j)
     json_member_string(j, "perms", text);
 }
 
-/* As getACL for a caller without ids: digests are hidden even from a superuser, because pages are not signed in. */
+/* As getACL for a caller without ids: digests are hidden even from a superuser: nobody needs them in a page. */
 static int write_acl(const struct state *s, const struct znode *node, struct json *j)
 {
     struct buf hidden;
@@ -140,7 +140,9 @@ static int write_acl(const struct state *s, const struct znode *node, struct jso
 static bool node_readable(const struct state *s, const struct node_request *request,
                           const struct znode *node)
 {
-    return request->all_readable || state_node_is_public(s, node, WIRE_PERM_READ);
+    return request->all_readable || state_node_is_public(s, node, WIRE_PERM_READ) ||
+           (request->ids.count > 0 &&
+            acl_permits(state_node_acl(s, node), request->ids, WIRE_PERM_READ));
 }
 
 /* The node at QUOTA_BRANCH, path and name, if it may be read. */

@@ -1,6 +1,6 @@
 /*
  * One node of the tree for the web console, as a JSON object on one line: stat, ACL, data, quota and a page of its
- * children. Of a node that a client without any id may not read it tells only that: {"path": .., "readable": false}.
+ * children. Of a node that the reader (by default a client without any id) may not read it tells only that: {"path": .., "readable": false}.
  *
  *   {"path": .., "stat": {..}, "readable": bool, "acl": [{"scheme","id","perms"}],
  *    "data" or "data_base64": .., "bytes": N, "cut": bool,
@@ -40,9 +40,10 @@ struct node_request {
     struct slice after;                /* the page begins behind this name; null: with the first */
     struct slice
         from; /* without `after`: it begins with the first name that is not before this text; null: any */
-    size_t count;        /* children of the page, up to NODE_PAGE_MAX */
-    size_t answer_bytes; /* the page ends when it has so many */
-    bool all_readable;   /* with skipACL: everything may be read */
+    size_t count;           /* children of the page, up to NODE_PAGE_MAX */
+    size_t answer_bytes;    /* the page ends when it has so many */
+    bool all_readable;      /* with skipACL: everything may be read */
+    struct wire_vector ids; /* of the reader; count 0: none */
 };
 
 /* Appends the object; adds to *work what it cost, in children that were looked at. 0; CONCLAVE_NO_NODE, CONCLAVE_BAD_ARGUMENTS (the path), CONCLAVE_ENOMEM: nothing is appended. */

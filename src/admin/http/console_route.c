@@ -102,6 +102,8 @@ static void answer_node(struct console_site *c, const struct http_request *reque
 {
     const struct service *s = server_service(c->view->server);
     const char *path = http_argument(request, "path");
+    const struct client_ids *guest =
+        c->guests.reader != NULL ? c->guests.reader(c->guests.ctx, request) : NULL;
     const struct node_request wanted = {
         .path = slice_str(path),
         .watches = s->watches,
@@ -110,8 +112,9 @@ static void answer_node(struct console_site *c, const struct http_request *reque
         .count = argument_count(request, "count", NODE_PAGE_MAX),
         .answer_bytes = (size_t)c->view->options->answer_bytes,
         .all_readable = s->skip_acl,
+        .ids = guest != NULL ? client_ids_list(guest) : (struct wire_vector){slice_str(""), 0},
     };
-    if (s->auth_schemes != NULL) {
+    if (s->auth_schemes != NULL && (guest == NULL || !service_authenticated(s, guest))) {
         console_refuse(response, 403,
                        "This server shows nodes only to clients that authenticate "
                        "(enforce.auth.enabled).");
@@ -198,6 +201,22 @@ static bool answer_data(struct console_site *c, const char *name,
     return true;
 }
 
+void console_protect(struct http_response *response)
+{
+    response->more_fields = PROTECTION;
+}
+
+bool console_guest_answer(struct console_site *c, const struct http_request *request,
+                          struct http_response *response)
+{
+    if (!c->view->options->console || c->guests.answer == NULL ||
+        strncmp(request->path, CONSOLE "/", strlen(CONSOLE "/")) != 0) {
+        return false;
+    }
+    console_protect(response);
+    return c->guests.answer(c->guests.ctx, request, response);
+}
+
 bool console_answer(struct console_site *c, const struct http_request *request,
                     struct http_response *response)
 {
@@ -208,7 +227,7 @@ bool console_answer(struct console_site *c, const struct http_request *request,
         return false;
     }
     name = name[0] == '\0' || name[1] == '\0' ? "index.html" : name + 1;
-    response->more_fields = PROTECTION;
+    console_protect(response);
     if (strcmp(name, "events") == 0 && strcmp(request->method, "GET") == 0) {
         event_streams_add(c->events, request, response);
     } else if (!answer_asset(name, request, response) && !answer_data(c, name, request, response)) {
@@ -219,9 +238,11 @@ bool console_answer(struct console_site *c, const struct http_request *request,
 
 /* Begin and end */
 
-bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v)
+bool console_site_init(struct console_site *c, uv_loop_t *loop, struct view *v,
+                       struct console_guests guests)
 {
     c->view = v;
+    c->guests = guests;
     c->look_left = CONSOLE_LOOK_MAX;
     c->look_ms = 0;
     console_init(&c->console, v);

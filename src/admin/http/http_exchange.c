@@ -22,6 +22,7 @@ struct http_exchange {
     size_t body_at;                /* bytes of the body that were sent */
     uint64_t source_left;          /* bytes that the source has still to give */
     bool rests;                    /* the endless source had nothing when it was last asked */
+    bool secure;                   /* over TLS */
     bool last;                     /* the last answer of this connection */
     uint64_t answers;
 };
@@ -125,6 +126,9 @@ static void exchange_put_head(struct http_exchange *x)
     for (size_t i = 0; i < r->header_count; i++) {
         buf_printf(out, "%s: %s\r\n", r->headers[i].name, r->headers[i].value);
     }
+    if (r->set_cookie[0] != '\0') {
+        buf_printf(out, "Set-Cookie: %s\r\n", r->set_cookie);
+    }
     buf_append_str(out, r->more_fields != NULL ? r->more_fields : "");
     /* 304 has no body; its length would be that of the answer 200. */
     if (!r->source.endless && r->status != 304) {
@@ -194,6 +198,10 @@ static void exchange_ask(struct http_exchange *x)
         .origin = http_parser_field(p, "Origin"),
         .fetch_site = http_parser_field(p, "Sec-Fetch-Site"),
         .if_none_match = http_parser_field(p, "If-None-Match"),
+        .content_type = http_parser_field(p, "Content-Type"),
+        .cookie = http_parser_field(p, "Cookie"),
+        .key = http_parser_field(p, "X-Console-Key"),
+        .secure = x->secure,
         .peer = x->holder.peer,
         .subject = x->holder.subject,
         .body = x->state == HTTP_BODY ? buf_slice(&x->body) : SLICE_NULL,
@@ -378,6 +386,7 @@ void http_exchange_destroy(struct http_exchange *x)
 void http_exchange_set_subject(struct http_exchange *x, struct slice subject)
 {
     x->holder.subject = subject;
+    x->secure = true;
 }
 
 enum http_exchange_state http_exchange_state(const struct http_exchange *x)

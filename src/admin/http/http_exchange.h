@@ -33,6 +33,10 @@ struct http_request {
     const char *origin;        /* the header Origin, or NULL */
     const char *fetch_site;    /* the header Sec-Fetch-Site, or NULL */
     const char *if_none_match; /* the header If-None-Match, or NULL */
+    const char *content_type;  /* the header Content-Type, or NULL */
+    const char *cookie;        /* the header Cookie, or NULL */
+    const char *key;           /* the header X-Console-Key, or NULL */
+    bool secure;               /* came over TLS */
     const char *peer;          /* numeric address of the client */
     struct slice subject;      /* of the client's verified certificate; empty: none */
     struct slice body;         /* null: not read, see body_max */
@@ -52,7 +56,7 @@ struct http_source {
     bool endless; /* the answer has no end: the connection ends with it */
 };
 
-enum { HTTP_HEADERS_MAX = 2 };
+enum { HTTP_HEADERS_MAX = 2, HTTP_COOKIE_MAX = 192 };
 
 struct http_response {
     unsigned status;          /* 200 */
@@ -67,6 +71,7 @@ struct http_response {
         char value[32];
     } headers[HTTP_HEADERS_MAX];
     size_t header_count;
+    char set_cookie[HTTP_COOKIE_MAX]; /* the header Set-Cookie; "": none */
     /* not 0, while the body was not read: read at most this many bytes of it, and ask again */
     size_t body_max;
     bool later; /* http_answer follows */
@@ -119,7 +124,7 @@ struct http_holder {
 struct http_exchange *http_exchange_create(struct http_answerer *answerer,
                                            const struct http_holder *holder);
 
-/* The subject of the peer's certificate, after the TLS handshake. Borrowed. */
+/* The TLS handshake is over: the subject of the peer's certificate, or empty. Borrowed. */
 void http_exchange_set_subject(struct http_exchange *x, struct slice subject);
 
 /* Not while it waits for http_answer. NULL does nothing. */

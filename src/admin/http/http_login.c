@@ -53,7 +53,7 @@ static bool is_super(struct wire_vector ids)
     return false;
 }
 
-static bool is_admitted(struct service *s, struct wire_vector ids)
+bool admission_admits(struct service *s, struct wire_vector ids)
 {
     struct buf acl;
     int32_t count;
@@ -87,7 +87,7 @@ static unsigned admission_look(struct service *s, const struct http_request *req
     if (rc != 0 || who.count == 0) {
         *ret_why = "Not authenticated";
         status = 401;
-    } else if (!is_admitted(s, client_ids_list(&who))) {
+    } else if (!admission_admits(s, client_ids_list(&who))) {
         *ret_why = "Not authorized";
         status = 403;
     } else if (client_ids_add(&who, slice_str("ip"), slice_str(request->peer)) != 0) {
@@ -117,6 +117,22 @@ void admission_finish(struct admission *a)
     rates_finish(&a->failures);
 }
 
+bool admission_may_try(const struct admission *a, const char *peer, int64_t now_ms)
+{
+    char address[NET_NETWORK_MAX];
+    net_network_name(peer, address);
+    return rates_allow(&a->failures, address, 1, ADMISSION_FAILURES_MAX,
+                       now_ms * (NS_PER_MS / MINUTE_S));
+}
+
+void admission_failed(struct admission *a, const char *peer, int64_t now_ms)
+{
+    char address[NET_NETWORK_MAX];
+    net_network_name(peer, address);
+    (void)rates_take(&a->failures, address, 1, ADMISSION_FAILURES_MAX,
+                     now_ms * (NS_PER_MS / MINUTE_S));
+}
+
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why)
 {
@@ -136,16 +152,13 @@ unsigned admission_identify(struct admission *a, struct service *s,
         *ret_why = "Auth info is missing for the command";
         return 401;
     }
-    char address[NET_NETWORK_MAX];
-    net_network_name(request->peer, address);
-    int64_t now_minutes = now_ms * (NS_PER_MS / MINUTE_S);
-    if (!rates_allow(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes)) {
+    if (!admission_may_try(a, request->peer, now_ms)) {
         *ret_why = "Too many failed log-ins from your address: try again in a minute";
         return 429;
     }
     unsigned status = admission_look(s, request, ret, ret_why);
     if (status != 0) {
-        (void)rates_take(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes);
+        admission_failed(a, request->peer, now_ms);
     }
     return status;
 }

@@ -32,6 +32,13 @@ unsigned admission_identify(struct admission *a, struct service *s,
                             const struct http_request *request, int64_t now_ms,
                             struct client_ids *ret, const char **ret_why);
 
+/* Whether the holder of these ids is admitted. */
+bool admission_admits(struct service *s, struct wire_vector ids);
+
+/* Whether another try to log in may come from this address; and that one failed. The web console counts with these, too. */
+bool admission_may_try(const struct admission *a, const char *peer, int64_t now_ms);
+void admission_failed(struct admission *a, const char *peer, int64_t now_ms);
+
 /* 0: admitted. Otherwise an HTTP status, and the reason in *ret_why, a fixed text. */
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why);

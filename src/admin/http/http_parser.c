@@ -11,9 +11,9 @@ enum { HEAD_KEEP = 2048, CHUNK_DIGITS_MAX = 8 };
 static_assert(HTTP_HEAD_MAX <= UINT16_MAX, "offsets in a head have 16 bits");
 
 /* A repeated header of these is refused, because two programs could use different ones. */
-static const char *const SINGLE[] = {"Host",          "Content-Length", "Transfer-Encoding",
-                                     "Authorization", "Origin",         "Sec-Fetch-Site",
-                                     "Expect"};
+static const char *const SINGLE[] = {
+    "Host",           "Content-Length", "Transfer-Encoding", "Authorization", "Origin",
+    "Sec-Fetch-Site", "Expect",         "Content-Type",      "Cookie",        "X-Console-Key"};
 
 static const uint16_t STAGE_NEXT[] = {
     [HTTP_STAGE_LINE] = TRANSITION_TO(HTTP_STAGE_FIELDS) | TRANSITION_TO(HTTP_STAGE_FAILED),

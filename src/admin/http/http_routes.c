@@ -175,7 +175,8 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
         !transfer_answer(&site->transfer, request, response) &&
         !drain_route_answer(&site->drain, request, response) &&
         !session_route_answer(&site->sessions, request, response) &&
-        is_reading(request, response) && !backup_route_answer(site->backups, request, response) &&
+        !console_guest_answer(&site->console, request, response) && is_reading(request, response) &&
+        !backup_route_answer(site->backups, request, response) &&
         !tokens_answer(site->tokens, request, response) &&
         !console_answer(&site->console, request, response)) {
         answer_read(site->view, request->path, response);

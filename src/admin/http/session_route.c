@@ -65,11 +65,8 @@ static void answer_read(const struct session_route *t, bool ended,
     }
 }
 
-/* "digest:anna from 127.0.0.1", without the hash of a digest. */
-static void name_operator(const struct client_ids *ids, const char *peer,
-                          char ret[SESSION_NAME_MAX])
+void session_name_operator(struct wire_vector list, const char *peer, char ret[SESSION_NAME_MAX])
 {
-    struct wire_vector list = client_ids_list(ids);
     struct wire_id id;
     (void)snprintf(ret, SESSION_NAME_MAX, "superuser from %s", peer);
     while (wire_next_id(&list, &id)) {
@@ -87,25 +84,14 @@ static void name_operator(const struct client_ids *ids, const char *peer,
     }
 }
 
-/* 0, or a status and why. */
-static unsigned kill_session(struct session_route *t, const struct http_request *request,
-                             const char **ret_why)
+unsigned session_route_kill(const struct view *v, const struct http_request *request,
+                            struct wire_vector ids, const char **ret_why)
 {
-    struct service *s = server_service(t->view->server);
-    struct client_ids who;
     char by[SESSION_NAME_MAX];
     int64_t id = 0;
-    unsigned status =
-        admission_identify(t->admission, s, request, clock_monotonic_ms(s->clock), &who, ret_why);
-    if (status != 0) {
-        log_cause(LOG_WARN, "admin", "kill-session", request->peer, *ret_why, TEXT_REFUSED_ADVICE,
-                  "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
-        return status;
-    }
-    name_operator(&who, request->peer, by);
-    int rc = read_id(request, &id) ? service_kill_session(s, id, client_ids_list(&who), by)
+    session_name_operator(ids, request->peer, by);
+    int rc = read_id(request, &id) ? service_kill_session(server_service(v->server), id, ids, by)
                                    : CONCLAVE_EINVAL;
-    client_ids_finish(&who);
     log_always("admin", "kill-session", "session=0x%llx result=%s by=\"%s\"",
                (unsigned long long)id, rc == 0 ? "begun" : conclave_errname(rc), by);
     if (rc == CONCLAVE_EINVAL) {
@@ -118,6 +104,24 @@ static unsigned kill_session(struct session_route *t, const struct http_request 
     }
     *ret_why = rc != 0 ? "The log accepts no writes, or memory is out" : NULL;
     return rc != 0 ? 503 : 0;
+}
+
+/* 0, or a status and why. */
+static unsigned kill_session(struct session_route *t, const struct http_request *request,
+                             const char **ret_why)
+{
+    struct service *s = server_service(t->view->server);
+    struct client_ids who;
+    unsigned status =
+        admission_identify(t->admission, s, request, clock_monotonic_ms(s->clock), &who, ret_why);
+    if (status != 0) {
+        log_cause(LOG_WARN, "admin", "kill-session", request->peer, *ret_why, TEXT_REFUSED_ADVICE,
+                  "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
+        return status;
+    }
+    status = session_route_kill(t->view, request, client_ids_list(&who), ret_why);
+    client_ids_finish(&who);
+    return status;
 }
 
 static void answer_kill(struct session_route *t, const struct http_request *request,

@@ -19,6 +19,13 @@ struct session_route {
     struct admission *admission;
 };
 
+/* "digest:anna from 127.0.0.1", without the hash of a digest. */
+void session_name_operator(struct wire_vector list, const char *peer, char ret[SESSION_NAME_MAX]);
+
+/* Ends the session in the argument id for an administrator with these ids. 0, or a status and why. */
+unsigned session_route_kill(const struct view *v, const struct http_request *request,
+                            struct wire_vector ids, const char **ret_why);
+
 /* Answers a request for one of these routes; false: it is none. */
 bool session_route_answer(struct session_route *t, const struct http_request *request,
                           struct http_response *response);

@@ -38,22 +38,17 @@ static unsigned read_target(const struct view *v, const char *argument, uint64_t
     return 404;
 }
 
-static unsigned transfer_begin(struct transfer *t, const struct http_request *request,
-                               const char **ret_why)
+unsigned transfer_begin(const struct view *v, const struct http_request *request,
+                        const char **ret_why)
 {
-    struct service *s = server_service(t->view->server);
     uint64_t to;
-    unsigned status =
-        admission_check(t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
-    if (status == 0) {
-        status = read_target(t->view, http_argument(request, "to"), &to, ret_why);
-    }
+    unsigned status = read_target(v, http_argument(request, "to"), &to, ret_why);
     if (status != 0) {
         log_cause(LOG_WARN, "admin", NAME, request->peer, *ret_why, TEXT_REFUSED_ADVICE,
                   "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
         return status;
     }
-    int rc = ensemble_transfer(replica_ensemble(server_node(t->view->server)), to);
+    int rc = ensemble_transfer(replica_ensemble(server_node(v->server)), to);
     log_always("admin", NAME, "result=%s peer=%s to=%llu", rc == 0 ? "begun" : conclave_errname(rc),
                request->peer, (unsigned long long)to);
     if (rc != 0) {
@@ -62,6 +57,20 @@ static unsigned transfer_begin(struct transfer *t, const struct http_request *re
         return 409;
     }
     return 0;
+}
+
+static unsigned transfer_check(struct transfer *t, const struct http_request *request,
+                               const char **ret_why)
+{
+    struct service *s = server_service(t->view->server);
+    unsigned status =
+        admission_check(t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
+    if (status != 0) {
+        log_cause(LOG_WARN, "admin", NAME, request->peer, *ret_why, TEXT_REFUSED_ADVICE,
+                  "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
+        return status;
+    }
+    return transfer_begin(t->view, request, ret_why);
 }
 
 bool transfer_answer(struct transfer *t, const struct http_request *request,
@@ -82,7 +91,7 @@ bool transfer_answer(struct transfer *t, const struct http_request *request,
         response->status = 503;
         why = TEXT_NOT_SERVING;
     } else {
-        unsigned status = transfer_begin(t, request, &why);
+        unsigned status = transfer_check(t, request, &why);
         response->status = status != 0 ? status : 200;
     }
     commands_fail(NAME, why, &response->body);

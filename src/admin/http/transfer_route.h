@@ -14,6 +14,10 @@ struct transfer {
     struct admission *admission; /* likewise */
 };
 
+/* Begins the hand-over to the member in the argument `to`. 0, or a status and why. */
+unsigned transfer_begin(const struct view *v, const struct http_request *request,
+                        const char **ret_why);
+
 /* Whether the request is for this route; if so answers it. */
 bool transfer_answer(struct transfer *t, const struct http_request *request,
                      struct http_response *response);

@@ -422,6 +422,12 @@ void audit_log_command(struct audit_log *a, const struct command *command,
 void audit_log_login(struct audit_log *a, const char *operation, int64_t session_id,
                      struct wire_vector ids, const char *host, bool success)
 {
+    audit_log_act(a, operation, session_id, ids, host, SLICE_NULL, success);
+}
+
+void audit_log_act(struct audit_log *a, const char *operation, int64_t session_id,
+                   struct wire_vector ids, const char *host, struct slice path, bool success)
+{
     struct entry entry = blank_entry;
     char session[24];
     snprintf(session, sizeof session, "0x%llx", (unsigned long long)session_id);
@@ -429,6 +435,7 @@ void audit_log_login(struct audit_log *a, const char *operation, int64_t session
     entry.ids = ids;
     entry.host = host;
     entry.operation = operation;
+    entry.path = path;
     entry.result = success ? "success" : "failure";
     audit_line(a, &entry);
 }

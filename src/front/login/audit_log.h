@@ -6,8 +6,9 @@
  *   ip=127.0.0.1<TAB>operation=create<TAB>znode=/a<TAB>znode_type=persistent<TAB>result=success
  *
  * (one line; level ERROR for a failure). Keys without a value are omitted. Besides Apache's operations there are `auth`,
- * `sasl` and `killSession`, which names the ended session and the operator. No line contains a secret: no data, no credentials, and only the user of digests in ACLs. Control
- * characters are written as \xNN.
+ * `sasl` and `killSession`, which names the ended session and the operator; of the web console `consoleSignIn`,
+ * `consoleSignOut` and `transferLeadership`. No line contains a secret: no data, no credentials, and only the user of
+ * digests in ACLs. Control characters are written as \xNN.
  *
  * Limits: lines are gathered and written at the end of a turn. If the file accepts none, they are lost, with a line in
  * the server's log, and the server continues. To rotate: copy and truncate. Sources: AuditHelper, AuditEvent, AuthUtil
@@ -39,6 +40,11 @@ void audit_log_command(struct audit_log *a, const struct command *command,
 /* auth and sasl: the operation and whether it succeeded. */
 void audit_log_login(struct audit_log *a, const char *operation, int64_t session_id,
                      struct wire_vector ids, const char *host, bool success);
+
+/* An operator's act in the web console that is no write of the log, or was refused before it: operation and, if it is
+ * about one, the node (null: none). */
+void audit_log_act(struct audit_log *a, const char *operation, int64_t session_id,
+                   struct wire_vector ids, const char *host, struct slice path, bool success);
 
 /* Start and stop of the server: serverStart success, serverStop invoked. */
 void audit_log_server(struct audit_log *a, const char *operation, const char *result);
