@@ -10,6 +10,7 @@ usage: session_why_test.py [--rounds N] [CASE...]
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import random
@@ -39,6 +40,7 @@ SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="  # of super:test
 SUPER_AUTH = "digest:super:test"
 SHORT = "1500ms"  # for servers of which one cannot answer
 LARGE, LARGE_READS = 900_000, 30  # bytes, and how many times: more than sockets take, less than a server keeps
+BESIDE = 6  # commands at once
 PART = 0.95  # of the sessions of a cause must have it
 
 # Holds sessions from a process of its own, and pings: argv is HOST PORT COUNT PING_S SUPPORT_FOLDER TIMEOUT_MS.
@@ -223,13 +225,19 @@ def why(ensemble, session, timeout="20s"):
     return json.loads(sessions(ensemble, "why", session, "--json", code=None, timeout=timeout))
 
 
+def why_each(ensemble, wanted, timeout="20s"):
+    """The answers about these sessions. The command waits for servers that do not answer, so several run side by side."""
+    with concurrent.futures.ThreadPoolExecutor(BESIDE) as pool:
+        return dict(zip(wanted, pool.map(lambda session: why(ensemble, session, timeout), wanted)))
+
+
 def until_gone(servers, wanted):
     """Waits until one of these servers says of each session that it is over. Others of the ensemble may not answer."""
     deadline, left = time.monotonic() + PATIENCE_S, list(wanted)
     while left:
         assert time.monotonic() < deadline, f"the sessions {left} do not end"
-        left = [session for session in left
-                if not any(server.get("lives") is False for server in why(servers, session, SHORT)["servers"])]
+        left = [session for session, answer in why_each(servers, left, SHORT).items()
+                if not any(server.get("lives") is False for server in answer["servers"])]
         time.sleep(0.2)
 
 
@@ -237,11 +245,9 @@ def wait_ended(ensemble, wanted, timeout="20s"):
     """Waits until no server that answers knows any of these sessions as alive; the answers."""
     answers, deadline = {}, time.monotonic() + PATIENCE_S
     while len(answers) < len(wanted):
-        for session in wanted:
-            if session not in answers:
-                answer = why(ensemble, session, timeout)
-                if not answer["lives"] and any(server.get("record") for server in answer["servers"]):
-                    answers[session] = answer
+        for session, answer in why_each(ensemble, [s for s in wanted if s not in answers], timeout).items():
+            if not answer["lives"] and any(server.get("record") for server in answer["servers"]):
+                answers[session] = answer
         assert time.monotonic() < deadline, f"alive, or without a record: {[s for s in wanted if s not in answers]}"
         time.sleep(0.2)
     return answers
@@ -416,6 +422,24 @@ class Suite:
             for link in links:
                 link.drop()
         return ", ".join(notes)
+
+    def cut_from_the_members(self):
+        """Sessions of a follower that the other members do not reach, but the command does. It believes that they live."""
+        if self.split:
+            raise cases.Skip(self.split)
+        self.ensemble.wait_leader(PATIENCE_S)
+        member = random.choice(self.ensemble.followers())
+        links = connect(member, self.rounds)
+        with Pinger(links):
+            time.sleep(1)
+            self.ensemble.net.cut([member.number], [other.number for other in self.others(member)])
+            answers = wait_ended(self.ensemble, ids(links))
+        said = [server.get("lives") for answer in answers.values() for server in answer["servers"]]
+        self.ensemble.net.heal()
+        assert True in said, f"the member that was cut off knew of the end: {answers}"
+        for link in links:
+            link.drop()
+        return judge(answers, "server_lost")
 
     def clients_that_do_not_read(self):
         """They ask for more than the sockets take, read nothing of it, and say no more."""
@@ -636,6 +660,7 @@ def main():
     try:
         ensemble = [suite.text, suite.closed_sessions, suite.killed_sessions, suite.moved_sessions, suite.clients_that_leave,
                     suite.paused_clients, suite.cut_in_both_directions, suite.cut_from_the_client, suite.cut_to_the_client,
+                    suite.cut_from_the_members,
                     suite.clients_that_do_not_read, suite.stalled_disks, suite.writers_outlive_stalled_disks,
                     suite.stopped_servers, suite.killed_follower, suite.killed_leader]
         others = [routes, cases.bound(a_disk_alone, options.rounds), cases.bound(stalls_are_the_servers, options.rounds),

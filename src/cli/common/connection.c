@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000, SIGNAL_LOOK_MS = 100 };
+enum { TELL_LOSS_MS = 60000, CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000, SIGNAL_LOOK_MS = 100 };
 
 struct hint {
     int error;
@@ -87,6 +87,9 @@ void connection_tell_loss(const char *command, const struct conclave_client *cli
 {
     struct conclave_loss loss = CONCLAVE_LOSS_INIT;
     conclave_client_why(client, &loss);
+    if (loss.age_ms > loss.timeout_ms + TELL_LOSS_MS) {
+        return; /* that one is long over */
+    }
     if (loss.session_lost) {
         fprintf(
             stderr,

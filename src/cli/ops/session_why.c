@@ -219,7 +219,7 @@ static bool knows_end(const struct session_answer *a)
            strcmp(a->cause, "moved") != 0;
 }
 
-/* A server whose disk hangs learns of an end later than the others. */
+/* A server that the others do not reach learns of an end later. */
 static bool lives(const struct inquiry *q)
 {
     bool any = false;
