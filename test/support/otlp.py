@@ -104,11 +104,14 @@ class Collector:
                 self.spans += spans
                 self.resources.append(resource)
             self.changed.notify_all()
-        handler.send_response(mode)
-        handler.send_header("Content-Type", "application/json")
-        handler.send_header("Content-Length", "2")
-        handler.end_headers()
-        handler.wfile.write(b"{}")
+        try:
+            handler.send_response(mode)
+            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Length", "2")
+            handler.end_headers()
+            handler.wfile.write(b"{}")
+        except ConnectionError:
+            pass  # the server is gone
 
     def wait(self, condition, patience_s=60):
         """Waits until condition(self) is true, and returns it."""

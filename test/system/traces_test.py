@@ -18,10 +18,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import cases  # noqa: E402
 import otlp  # noqa: E402
+import slow_disk  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 from server import free_port  # noqa: E402
-from slow_test import PRELOAD, SLOW_MS, SlowDisk, metric  # noqa: E402
+from slow_test import SLOW_MS, SlowServer, metric  # noqa: E402
 
 PATIENCE_S = 60
 
@@ -68,12 +69,12 @@ def warnings(server):
 
 
 def test_parts():
-    with otlp.Collector() as collector, SlowDisk(words(collector)) as server:
+    with otlp.Collector() as collector, SlowServer(words(collector)) as server:
         with zk.Connection(server.address, 30000, patience_s=PATIENCE_S) as link:
             before_ns = time.time_ns()
-            server.set_delay(SLOW_MS)
+            server.disk.set(SLOW_MS)
             assert link.call(zk.create("/slow", b"x"))[0] == 0
-            server.set_delay(0)
+            server.disk.set(0)
             after_ns = time.time_ns()
             assert link.call(zk.get_data("/slow"))[0] == 0
             assert link.call(zk.get_data("/missing"))[0] == -101
@@ -137,14 +138,14 @@ def test_sample():
 
 def test_slow():
     """With trace.sample 0 only the slow log's requests; a resumed session has other ids."""
-    with otlp.Collector() as collector, SlowDisk(words(collector, 0, "--slowlog.threshold", "300")) as server:
+    with otlp.Collector() as collector, SlowServer(words(collector, 0, "--slowlog.threshold", "300")) as server:
         with zk.Connection(server.address, 30000, patience_s=PATIENCE_S) as link:
             assert link.call(zk.create("/fast", b""))[0] == 0
             again = zk.Connection(server.address, 30000, link.session_id, link.passwd, last_zxid=link.last_zxid,
                                   patience_s=PATIENCE_S)
-            server.set_delay(SLOW_MS)
+            server.disk.set(SLOW_MS)
             assert again.call(zk.create("/slow", b""))[0] == 0
-            server.set_delay(0)
+            server.disk.set(0)
             root, parts = collector.find(path="/slow")
             check_parts(root, parts)
             resumed = otlp.link(link.last_zxid, True)
@@ -252,8 +253,8 @@ def main():
     reason = why_missing()
     if reason:
         return cases.skip_all(reason)
-    if not os.path.exists(PRELOAD):
-        return cases.skip_all(f"no {PRELOAD}: run 'make'")
+    if missing := slow_disk.why_missing():
+        return cases.skip_all(missing)
     return cases.run(cases.named("test_", globals()), sys.argv[1:])
 
 
