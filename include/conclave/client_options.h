@@ -6,6 +6,7 @@
 
 #include <conclave/log.h>
 #include <conclave/op.h>
+#include <conclave/span.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -151,6 +152,9 @@ struct conclave_client_options {
      * replaced by the member's host. Servers before ZooKeeper 3.5, and those that refuse the read,
      * change nothing */
     bool follow_ensemble;
+    /* receives a span for each request, with span_ctx (conclave/span.h); NULL: no spans, no cost */
+    conclave_span_fn on_span;
+    void *span_ctx;
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     CONCLAVE_INIT_WITH(                                                                            \

@@ -34,6 +34,7 @@
 #include <conclave/retry.h>
 #include <conclave/semaphore.h>
 #include <conclave/servers.h>
+#include <conclave/span.h>
 #include <conclave/test_server.h>
 #include <conclave/uv.h>
 #include <conclave/version.h>

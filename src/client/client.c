@@ -55,7 +55,10 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
         r->watch->client = client;
         r->watch->internal = own;
     }
-    rc = core_submit(&client->core, &mine, r, client_now_ns(client));
+    int64_t now_ns = client_now_ns(client);
+    r->span = client->on_span != NULL ? request_span_create(&mine, now_ns) : NULL;
+    rc = client->on_span != NULL && r->span == NULL ? (int)CONCLAVE_ENOMEM
+                                                    : core_submit(&client->core, &mine, r, now_ns);
     if (rc != 0) {
         request_unref(r);
         return rc;

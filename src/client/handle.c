@@ -122,6 +122,9 @@ static void on_core_reply(void *ctx, struct client_request *r)
 {
     struct conclave_client *client = ctx;
     assert(r->client == client && r->answered && !r->timer.active);
+    if (r->span != NULL) {
+        client_span_post(client, r);
+    }
     if (r->internal || r->fn == NULL) {
         if (r->fn != NULL) {
             r->fn(client, &r->reply, r->ctx);
@@ -291,6 +294,7 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
         .new_session = o->new_session,
         .login = o->sasl != NULL,
         .max_pending = o->max_requests != 0 ? o->max_requests : MAX_REQUESTS,
+        .spans = o->on_span != NULL,
         .exactly_once = o->exactly_once,
         .read_only = o->read_only,
         .acl = client->acl,
@@ -396,6 +400,8 @@ int conclave_client_open(const struct conclave_client_options *options,
     atomic_init(&client->started, false);
     client->on_state = o.on_state;
     client->on_log = o.on_log;
+    client->on_span = o.on_span;
+    client->span_ctx = o.span_ctx;
     client->log_level = o.log_level;
     client->follow_ensemble = o.follow_ensemble;
     client->on_state_ctx = o.ctx;

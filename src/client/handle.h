@@ -50,6 +50,11 @@ struct conclave_client {
     size_t log_waiting;                /* lines that were posted */
     uint64_t log_dropped;              /* lines since the last one that was posted */
 
+    conclave_span_fn on_span; /* constant */
+    void *span_ctx;           /* constant */
+    size_t spans_waiting;     /* spans that were posted */
+    uint64_t spans_dropped;   /* spans since the last one that was posted */
+
     struct core core;
     struct hosts hosts;
     bool follow_ensemble;     /* constant */
@@ -164,6 +169,11 @@ void client_log_fields(struct conclave_client *client, enum conclave_log_level l
 
 /* Posts the line for a new state. */
 void client_log_state(struct conclave_client *client, enum conclave_state state);
+
+/* client_span.c --- with the lock held */
+
+/* Posts the span of r, which was answered. */
+void client_span_post(struct conclave_client *client, struct client_request *r);
 
 /* client_servers.c --- with the lock held */
 

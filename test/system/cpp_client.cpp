@@ -273,6 +273,11 @@ static void log_lines()
     CHECK(lines.str().find("INFO ") != std::string::npos &&
           lines.str().find(server) != std::string::npos);
     std::atomic<int> count{0};
+    std::atomic<int> spans{0};
+    options.on_span = [&](const conclave_span &span) {
+        spans +=
+            std::string(span.name) == "exists" && std::string(span.path) == "/" && span.error == 0;
+    };
     options.on_log = [&](const conclave::log_line &line) {
         count += !line.text.empty() && line.text.find(line.message) == 0;
         throw std::runtime_error("log");
@@ -282,6 +287,8 @@ static void log_lines()
     };
     client = conclave::client(options);
     UNTIL(count >= 2);
+    CHECK(client.exists("/"));
+    UNTIL(spans >= 1);
     options.session_timeout = std::chrono::milliseconds(-5);
     try {
         conclave::client refused(options);

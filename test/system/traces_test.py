@@ -8,6 +8,7 @@ nothing is sent.
 usage: traces_test.py [CASE...]
 """
 
+import json
 import os
 import re
 import subprocess
@@ -20,10 +21,11 @@ import cases  # noqa: E402
 import otlp  # noqa: E402
 import slow_disk  # noqa: E402
 import zkwire as zk  # noqa: E402
-from conclave import Conclave, program, why_missing  # noqa: E402
+from conclave import ROOT, Conclave, program, why_missing  # noqa: E402
 from server import free_port  # noqa: E402
 from slow_test import SLOW_MS, SlowServer, metric  # noqa: E402
 
+BUILD = os.environ.get("CONCLAVE_BUILD") or os.path.join(ROOT, "build")
 PATIENCE_S = 60
 
 
@@ -228,6 +230,45 @@ def test_stop():
             assert link.call(zk.create("/n", b""))[0] == 0
             collector.wait(lambda c: c.requests >= 1, PATIENCE_S)
             assert server.stop() == 0, server.log_tail()
+
+
+def spans_of_client(server, *more):
+    done = subprocess.run([os.path.join(BUILD, "test", "system", "span_client"), server.host, *more],
+                          capture_output=True, text=True, timeout=PATIENCE_S * 2, check=False)
+    *lines, over = done.stdout.splitlines()
+    assert done.returncode == 0 and over == "over OK", done
+    return [json.loads(line) for line in lines]
+
+
+def check_client(server, collector, more):
+    spans = spans_of_client(server, *more)
+    assert [(span["name"], span["path"], span["error"]) for span in spans] == [
+        ("create2", "/span", 0), ("exists", "/span", 0), ("exists", "/missing", -101), ("multi", "/m", 0)], spans
+    for span in spans:
+        session = span["session"] & otlp.MASK
+        assert span["trace"] == otlp.trace_id(session, span["xid"]) and span["dropped"] == 0, span
+        assert span["span"] == otlp.span_id(span["trace"], 0) and span["ctx"] == "mine", span
+        parent = span["path"] == "/span" and span["name"] == "exists"
+        assert span["parent_trace"] == ("0af7651916cd43dd8448eb211c80319c" if parent else "0" * 32), span
+        assert span["parent_span"] == ("b7ad6b7169203331" if parent else "0" * 16), span
+        root, parts = collector.find(session=f"0x{session:x}", xid=span["xid"])
+        check_parts(root, parts)
+        assert root["traceId"] == span["trace"] and root["parentSpanId"] == span["span"], (root, span)
+        assert root["name"] == span["name"], (root, span)
+        begun_ns, end_ns = begin_and_end(root)
+        slack_ns = 50_000_000  # the wall clock may be adjusted
+        assert span["start_ns"] - slack_ns <= begun_ns and span["end_ns"] >= span["start_ns"], (root, span)
+        # the client may have the answer before the server knows that it was taken
+        assert end_ns - begun_ns <= span["end_ns"] - span["start_ns"] + PATIENCE_S * 10**9, (root, span)
+
+
+def test_client():
+    """The spans of our client are the parents of the server's, with and without exactly-once writes."""
+    with otlp.Collector() as collector, Conclave(words(collector)) as server:
+        for more in ((), ("once",)):
+            check_client(server, collector, more)
+            with zk.Connection(server.address, 30000, patience_s=PATIENCE_S) as link:
+                assert link.call(zk.delete("/span"))[0] == 0
 
 
 def test_off():

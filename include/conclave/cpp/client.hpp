@@ -487,7 +487,8 @@ class client
         errors->handler = o.on_exception;
         return raw.explained([&] {
             return std::make_shared<detail::session>(raw.get(), o.threads, std::move(errors),
-                                                     o.on_state, detail::log_function(o));
+                                                     o.on_state, detail::log_function(o),
+                                                     o.on_span);
         });
     }
 

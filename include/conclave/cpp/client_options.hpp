@@ -67,6 +67,8 @@ struct client_options {
     /* The client's log: to a function, or else to a stream, a line each, which must live as long as the session. */
     std::function<void(const log_line &)> on_log{};
     std::ostream *log_stream = nullptr;
+    std::function<void(const conclave_span &)>
+        on_span{}; /* a span of each request: conclave/span.h */
     conclave_log_level log_level = CONCLAVE_LOG_INFO;
     std::optional<retry_options> retry{}; /* how requests are repeated; empty: not at all */
     time_span connect_timeout{};          /* these three: 0: the library's */

@@ -260,11 +260,12 @@ struct session_member {
     ~session_member() = default;
 };
 
-/* Takes the lines and the changes of a client's state until CLOSED, the last. */
+/* Takes the lines, the spans and the changes of a client's state until CLOSED, the last. */
 struct state_listener {
     std::shared_ptr<const sink> errors;
     std::function<void(conclave_state)> fn;
     std::function<void(const log_line &)> on_log;
+    std::function<void(const conclave_span &)> on_span;
     gate calls;
 
     static void log(conclave_client *, const conclave_log_line *raw, void *ctx)
@@ -283,6 +284,16 @@ struct state_listener {
                 }
                 keep->on_log(line);
             });
+        }
+    }
+
+    static void span(conclave_client *, const conclave_span *span, void *ctx)
+    {
+        const std::shared_ptr<state_listener> keep =
+            *static_cast<std::shared_ptr<state_listener> *>(ctx);
+        gate::pass pass(keep->calls);
+        if (pass) {
+            guarded(*keep->errors, "on_span", [&] { keep->on_span(*span); });
         }
     }
 
@@ -329,7 +340,8 @@ class session
   public:
     session(const conclave_client_options &options, bool threads,
             std::shared_ptr<const sink> errors, std::function<void(conclave_state)> on_state,
-            std::function<void(const log_line &)> on_log)
+            std::function<void(const log_line &)> on_log,
+            std::function<void(const conclave_span &)> on_span)
         : threads_(threads), errors_(std::move(errors)),
           listener_(std::make_shared<state_listener>())
     {
@@ -337,11 +349,13 @@ class session
         listener_->errors = errors_;
         listener_->fn = std::move(on_state);
         listener_->on_log = std::move(on_log);
+        listener_->on_span = std::move(on_span);
         auto ctx = std::make_unique<std::shared_ptr<state_listener>>(listener_);
         conclave_client_options raw = options;
         raw.on_state = state_listener::call;
         raw.on_log = listener_->on_log ? state_listener::log : nullptr;
-        raw.ctx = ctx.get();
+        raw.on_span = listener_->on_span ? state_listener::span : nullptr;
+        raw.ctx = raw.span_ctx = ctx.get();
         check(conclave_client_open(&raw, &client_), "client");
         (void)ctx.release(); /* the state CLOSED deletes it */
         int error = conclave_recipes_open(client_, &recipes_);

@@ -171,6 +171,7 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
     };
     core_enter_link(c, LINK_HANDSHAKE);
     c->now_ns = now_ns;
+    c->trace_link = wire_trace_link(request.last_zxid_seen, request.session_id != 0);
     c->link_error = 0;
     c->link_problem = NULL;
     c->link_deadline_ns = clock_add_ms(now_ns, timeout_ms);

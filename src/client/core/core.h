@@ -79,6 +79,7 @@ struct core_options {
     bool login;         /* log in by SASL on every link, before anything else */
     size_t max_pending; /* requests without an answer, 0: unlimited */
     bool read_only;     /* without a session, a server without a quorum is accepted */
+    bool spans;         /* tell servers that this client has spans, too */
     bool exactly_once;  /* ask servers to remember the answers to writes: see core_once.c */
     const struct conclave_acl *acl;      /* for creates without an ACL; must outlive the core */
     size_t acl_count;                    /* 0: open */
@@ -149,6 +150,7 @@ struct core {
     const char *link_problem; /* details that link_error does not contain, static; or NULL */
 
     int32_t next_xid;
+    uint64_t trace_link;  /* of the newest link: wire/trace_ids.h */
     bool create2_known;   /* the server has answered a create2 */
     bool create2_missing; /* it refused a create2 as unknown */
     bool kinds_missing;   /* it cannot remove persistent watches by their kind */

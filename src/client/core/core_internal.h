@@ -96,7 +96,7 @@ void core_request_leave(struct core *c, const struct client_request *r);
 /* core_once.c: the most bytes that the answer to op may have. */
 size_t core_once_answer_max(const struct core *c, const struct conclave_op *op);
 
-/* core_once.c: requests exactly-once writes at the end of the connect request. */
+/* core_once.c: requests exactly-once writes, and announces spans, at the end of the connect request. */
 void core_once_ask(struct core *c);
 
 /* core_once.c: the session is accepted; tail follows the connect response. Answers requests of an earlier link that

@@ -54,8 +54,10 @@ size_t core_once_answer_max(const struct core *c, const struct conclave_op *op)
 
 void core_once_ask(struct core *c)
 {
-    if (c->options.exactly_once) {
-        struct wire_connect_wish wish = {WIRE_EXTENSION_MAGIC, WIRE_FEATURE_EXACTLY_ONCE};
+    int32_t features = (c->options.exactly_once ? WIRE_FEATURE_EXACTLY_ONCE : 0) |
+                       (c->options.spans ? WIRE_FEATURE_SPANS : 0);
+    if (features != 0) {
+        struct wire_connect_wish wish = {WIRE_EXTENSION_MAGIC, features};
         wire_encode_connect_wish(&c->out, &wish);
     }
 }

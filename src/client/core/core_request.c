@@ -95,6 +95,17 @@ void core_refuse_queued(struct core *c, struct client_request *r, int error)
     core_answer(c, r, error);
 }
 
+/* r was put on the link. */
+static void request_enter_link(struct core *c, struct client_request *r, int64_t now_ns)
+{
+    assert(c->link == LINK_UP && r->xid != 0);
+    r->sent_ns = c->sent_ns = now_ns;
+    list_push_back(&c->inflight, &r->link);
+    if (r->span != NULL) {
+        request_span_sent(r->span, c->session_id, c->trace_link, r->xid);
+    }
+}
+
 /* Puts a request with its own frame on the link. */
 static int request_send(struct core *c, struct client_request *r, int64_t now_ns)
 {
@@ -115,12 +126,11 @@ static int request_send(struct core *c, struct client_request *r, int64_t now_ns
         frame += 4 + get_be32(frame);
     }
     r->xid = core_next_xid(c);
-    r->sent_ns = c->sent_ns = now_ns;
     put_be32(frame + FRAME_XID, (uint32_t)r->xid);
     size_t start = c->out.len;
     buf_append(&c->out, r->frame, r->frame_len);
     core_once_sent(c, r, start);
-    list_push_back(&c->inflight, &r->link);
+    request_enter_link(c, r, now_ns);
     bool final = r->opcode != WIRE_CREATE2 || c->create2_known;
     if (!c->once.granted && final && r->retry.max_repeats == 0) {
         free(r->frame);
@@ -199,8 +209,7 @@ static int submit_direct(struct core *c, const struct conclave_op *op, struct cl
         assert(r->frame == NULL && list_empty(&c->queued));
         r->sync_xid = sync_xid;
         r->xid = xid;
-        r->sent_ns = c->sent_ns = now_ns;
-        list_push_back(&c->inflight, &r->link);
+        request_enter_link(c, r, now_ns);
     }
     return rc;
 }

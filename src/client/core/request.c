@@ -176,6 +176,7 @@ void request_unref(struct client_request *r)
     }
     assert(!r->timer.active);
     free(r->watch);
+    free(r->span);
     free(r->frame);
     free(r->block);
     free(r);

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "client/core/dispatcher.h"
+#include "client/core/request_span.h"
 #include "client/core/timers.h"
 #include "client/core/watches.h"
 #include "wire/ops.h"
@@ -24,6 +25,7 @@ struct client_request {
     struct conclave_client *client;
     conclave_reply_fn fn; /* may be NULL */
     void *ctx;
+    struct request_span *span;  /* for the program; or NULL */
     struct client_watch *watch; /* set when the answer allows it; or NULL */
     uint8_t *frame; /* encoded frame, if it could not go directly to the link; or NULL */
     size_t frame_len;
