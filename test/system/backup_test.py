@@ -275,11 +275,11 @@ def under_writes():
 def after_an_election():
     """A new leader's first entry is an empty one: the log ends with it until the next write."""
     with Folder() as folder, Ensemble(3, ConclaveMember, options=SUPER, admin=True) as ensemble:
-        for round_ in range(3):
+        for round_ in range(2):
             run("members", "transfer", "--server", ensemble.hosts, "--timeout", "60s", *AUTH)
             for member in ensemble.members:
                 backup(member, folder(f"{round_}-{member.number}"))
-        restore(folder("2-1"), "--check")
+        restore(folder("1-1"), "--check")
 
 
 def found_ensemble(folder, files, wanted):
