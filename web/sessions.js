@@ -79,9 +79,10 @@ function end(session) {
 }
 
 function heard(session) {
+  if (session.idle_ms === null) return ["–", h("small", { class: "who" }, `ends after ${duration(session.timeout_ms)} of silence`)];
   const late = session.idle_ms > session.timeout_ms / 2;
   return [late ? h("span", { class: "pill down" }, `${duration(session.idle_ms)} ago`) : `${duration(session.idle_ms)} ago`,
-    h("small", { class: "who" }, `ends after ${duration(session.timeout_ms)}`)];
+    h("small", { class: "who" }, `ends in ${duration(session.left_ms)} of ${duration(session.timeout_ms)}`)];
 }
 
 function row(session) {
@@ -102,7 +103,7 @@ function table({ answer, find }) {
   return [title, h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Client", "Session", "Last heard", "Ephemerals", "Watches", "Requests"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, list.map(row))),
   found > list.length ? h("p", { class: "hint" }, `The first ${many(list.length, "session")}; find the others by address or id.`) : null,
-  list.some((session) => !session.client) ? h("p", { class: "hint" }, "Clients of other servers are known there: open their console.") : null];
+  list.some((session) => !session.client) ? h("p", { class: "hint" }, "Clients of other servers are known there, and when they were heard to the leader, too: open their console.") : null];
 }
 
 /* Ended sessions */

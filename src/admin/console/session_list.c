@@ -87,7 +87,8 @@ static void write_session(struct service *s, const struct session_entry *row,
                           const struct connection *client, int64_t now_ms, struct json *j)
 {
     size_t ephemerals = 0;
-    int64_t idle_ms = row->timeout_ms - (row->due_ms - now_ms);
+    int64_t left_ms = row->due_ms - now_ms;
+    int64_t idle_ms = row->timeout_ms - left_ms;
     state_ephemerals_each(s->state, row->id, count_ephemeral, &ephemerals);
     json_object_begin(j);
     json_member_hex(j, "id", row->id);
@@ -98,7 +99,13 @@ static void write_session(struct service *s, const struct session_entry *row,
     }
     json_member_bool(j, "local", row->local);
     json_member_int(j, "timeout_ms", row->timeout_ms);
-    json_member_int(j, "idle_ms", row->due_ms == 0 || idle_ms < 0 ? 0 : idle_ms);
+    if (row->due_ms != 0 && (row->local || s->standing.leads || row->owner == s->server_id)) {
+        json_member_int(j, "idle_ms", idle_ms < 0 ? 0 : idle_ms);
+        json_member_int(j, "left_ms", left_ms < 0 ? 0 : left_ms);
+    } else { /* its signs of life go to another server, and from there to the leader */
+        json_member_null(j, "idle_ms");
+        json_member_null(j, "left_ms");
+    }
     json_member_uint(j, "ephemerals", ephemerals);
     if (client != NULL) {
         json_member_string(j, "client", client->peer);

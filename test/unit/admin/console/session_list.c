@@ -63,6 +63,7 @@ static void test_sessions(void **state)
                    (unsigned long long)first.c.session_id);
     assert_has(text, id);
     assert_has(text, "\"local\":false,\"timeout_ms\":10000,\"idle_ms\":4");
+    assert_has(text, "\"left_ms\":9");
     assert_has(text, "\"ephemerals\":1,\"client\":\"");
     assert_has(text, "\"watches\":1}");
     assert_has(text, "\"timeout_ms\":20000");
@@ -71,6 +72,14 @@ static void test_sessions(void **state)
     text = look(id);
     assert_has(text, "\"timeout_ms\":20000");
     assert_has(text, "\"found\":1,\"all\":2}");
+    h.service.standing.leads = false;
+    assert_has(look(NULL), "\"timeout_ms\":10000,\"idle_ms\":4");
+    int64_t here = h.service.server_id;
+    h.service.server_id =
+        here + 1; /* the clients are at another server, whose reports go to the leader */
+    assert_has(look(NULL), "\"timeout_ms\":10000,\"idle_ms\":null,\"left_ms\":null,");
+    h.service.server_id = here;
+    h.service.standing.leads = true;
     assert_has(look("nothing"), "{\"list\":[],\"found\":0,\"all\":2}");
     assert_has(look(second.c.peer), "\"found\":");
     guest_finish(&second); /* its session goes on without a client */
