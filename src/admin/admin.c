@@ -6,6 +6,7 @@
 #include "admin/http/http_routes.h"
 #include "admin/http/http_server.h"
 #include "admin/http/snapshot_route.h"
+#include "admin/reload_command.h"
 #include "front/login/port_certificates.h"
 #include "front/service.h"
 
@@ -20,6 +21,7 @@ struct admin {
     struct view view;
     struct site site;
     struct console_acts *acts;
+    struct reload_command reload;
     struct http *http;
     struct port_certificates *secure; /* the certificates for HTTPS */
     struct tls_context *context;      /* the newest TLS context */
@@ -102,6 +104,12 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->site.view = &a->view;
     a->site.transfer = (struct transfer){.view = &a->view, .admission = &a->site.admission};
     a->site.drain = (struct drain_route){.view = &a->view, .admission = &a->site.admission};
+    a->reload = (struct reload_command){.view = &a->view,
+                                        .admission = &a->site.admission,
+                                        .options = &a->options,
+                                        .secure = &a->secure};
+    a->site.command = reload_command_answer;
+    a->site.command_ctx = &a->reload;
     a->site.sessions = (struct session_route){.view = &a->view, .admission = &a->site.admission};
     admission_init(&a->site.admission);
     a->site.backup = backup_create(loop, &a->view, &a->site.admission);
@@ -162,11 +170,15 @@ void admin_attach(struct admin *a, struct server *s)
     }
 }
 
-void admin_reload(struct admin *a)
+void admin_set_reload(struct admin *a, struct config_reload *r)
 {
-    if (a->secure != NULL) {
-        port_certificates_reload(a->secure);
-    }
+    assert(a->reload.config == NULL && a->view.server != NULL);
+    a->reload.config = r;
+}
+
+void admin_reload(struct admin *a, const char *by)
+{
+    reload_command_run(&a->reload, by);
 }
 
 bool admin_address(const struct admin *a, struct net_address *ret)

@@ -5,7 +5,7 @@
  *
  * Limits: the lists of an answer have at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches
  * (server_view.h) in about answer_bytes; the answer counts the omitted ones. So no request stalls the clients. HTTP has
- * its own limits (http_server.h). Only snapshot, restore and transfer need a login: listen on an address that only
+ * its own limits (http_server.h). Only what changes something, and backups, need a login: listen on an address that only
  * operators reach, or require client certificates (HTTPS).
  */
 #ifndef ADMIN_ADMIN_H
@@ -15,6 +15,7 @@
 #include "daemon/server.h"
 
 struct admin;
+struct config_reload;
 
 /*
  * Binds the ports and begins to answer: "not serving" until admin_attach. Borrows the strings of options. 0, or
@@ -27,8 +28,11 @@ int admin_open(struct uv_loop_s *loop, const struct admin_options *options, stru
 /* Sets the server to read; its four-letter words come here. NULL: none; call it so before you free the server. */
 void admin_attach(struct admin *a, struct server *s);
 
-/* Reads the certificate files again, for new connections. */
-void admin_reload(struct admin *a);
+/* What /commands/reload and admin_reload read again; borrowed. The options of admin_open are those of r->running. */
+void admin_set_reload(struct admin *a, struct config_reload *r);
+
+/* Reads the configuration and the files that it names again, and logs what came of it. by: who asks. */
+void admin_reload(struct admin *a, const char *by);
 
 /* Numeric address of the HTTP port; false: there is none. */
 bool admin_address(const struct admin *a, struct net_address *ret);

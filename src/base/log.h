@@ -58,13 +58,10 @@ void log_set_clock(const struct clock_source *clock);
 void log_advise(enum log_level level, const char *area, const char *event, const char *advice,
                 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-#define log_line(level, area, event, ...) log_advise(level, area, event, NULL, __VA_ARGS__)
 #define log_debug(area, event, ...) log_advise(LOG_DEBUG, area, event, NULL, __VA_ARGS__)
 #define log_info(area, event, ...) log_advise(LOG_INFO, area, event, NULL, __VA_ARGS__)
-#define log_warn(area, event, ...) log_advise(LOG_WARN, area, event, NULL, __VA_ARGS__)
-#define log_error(area, event, ...) log_advise(LOG_ERROR, area, event, NULL, __VA_ARGS__)
 
-/* Warnings and errors with their advice. */
+/* Warnings and errors have an advice. */
 #define log_warn_advice(area, event, advice, ...)                                                  \
     log_advise(LOG_WARN, area, event, advice, __VA_ARGS__)
 #define log_error_advice(area, event, advice, ...)                                                 \

@@ -20,7 +20,6 @@ struct ensemble_options {
     enum peer_security security;
     struct slice secret;       /* with PEER_SECURITY_SECRET */
     struct slice other_secret; /* accepted as well; null: none */
-    const char *secret_file;   /* where they are from; NULL: no file */
     struct tls_settings tls;   /* with PEER_SECURITY_CERTIFICATES */
     bool verify_hosts;
     bool tls_reload; /* read the certificate files again when they change */

@@ -4,36 +4,41 @@
 
 #include <string.h>
 
-bool peer_credentials_reload(struct peers *p, const struct ensemble_options *o)
+int peer_credentials_reload(struct peers *p, const struct ensemble_options *o, char **ret_text)
 {
     char why[TLS_TEXT_MAX] = "";
     if (o->security != PEER_SECURITY_CERTIFICATES) {
-        return false;
+        return CONCLAVE_EUNSUPPORTED;
     }
-    if (peers_reload(p, why) == 0) {
+    int rc = peers_reload(p, why);
+    if (rc == 0) {
         log_info("server", "peer-certificates-reloaded", "links=\"new ones use them\"");
     } else {
         log_warn_advice("server", "peer-certificates-kept",
                         "correct the certificate files, then send SIGHUP", "reason=\"%s\"", why);
+        *ret_text = strdup(why);
     }
-    return true;
+    return rc;
 }
 
-void peer_credentials_set(struct peers *p, const struct ensemble_options *o, struct slice secret,
-                          struct slice other)
+int peer_credentials_set(struct peers *p, const struct ensemble_options *o, struct slice secret,
+                         struct slice other, char **ret_text)
 {
     char why[TLS_TEXT_MAX] = "";
     if (o->security != PEER_SECURITY_SECRET) {
-        return;
+        return CONCLAVE_EUNSUPPORTED;
     }
-    if (peers_set_secrets(p, secret, other, why) == 0) {
+    int rc = peers_set_secrets(p, secret, other, why);
+    if (rc == 0) {
         log_info("server", "cluster-secret-reloaded", "accepted=%d links=\"new ones use it\"",
                  slice_is_null(other) ? 1 : 2);
     } else {
         log_warn_advice("server", "cluster-secret-kept",
                         "correct the file of clusterSecretFile, then send SIGHUP", "reason=\"%s\"",
                         why[0] != '\0' ? why : "out of memory");
+        *ret_text = strdup(why);
     }
+    return rc;
 }
 
 void peer_credentials_tell_refused(const char *address, const char *reason, uint64_t count)

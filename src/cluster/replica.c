@@ -910,16 +910,17 @@ void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
     part_closed(n);
 }
 
-bool replica_reload(struct replica *n)
+int replica_reload(struct replica *n, char **ret_text)
 {
-    return n->peers != NULL && peer_credentials_reload(n->peers, &n->options->ensemble);
+    return n->peers != NULL ? peer_credentials_reload(n->peers, &n->options->ensemble, ret_text)
+                            : CONCLAVE_EUNSUPPORTED;
 }
 
-void replica_set_secrets(struct replica *n, struct slice secret, struct slice other)
+int replica_set_secrets(struct replica *n, struct slice secret, struct slice other, char **ret_text)
 {
-    if (n->peers != NULL) {
-        peer_credentials_set(n->peers, &n->options->ensemble, secret, other);
-    }
+    return n->peers != NULL
+               ? peer_credentials_set(n->peers, &n->options->ensemble, secret, other, ret_text)
+               : CONCLAVE_EUNSUPPORTED;
 }
 
 const char *replica_mode(const struct replica *n)

@@ -61,11 +61,13 @@ bool replica_leads_others(const struct replica *n);
 /* Closes the log and the links, then calls cb; n is freed by then. */
 void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx);
 
-/* Reads the certificate files of the peer links again. False: there are none. */
-bool replica_reload(struct replica *n);
+/* Reads the certificate files of the peer links again. 0, CONCLAVE_EUNSUPPORTED: there are none; or an error with *ret_text
+ * (free it). */
+int replica_reload(struct replica *n, char **ret_text) CONCLAVE_MUST_USE;
 
-/* Other secrets for new peer links, as in ensemble_options, with a log line. Nothing happens without a secret. */
-void replica_set_secrets(struct replica *n, struct slice secret, struct slice other);
+/* Other secrets for new peer links, as in ensemble_options, with a log line. Errors as replica_reload. */
+int replica_set_secrets(struct replica *n, struct slice secret, struct slice other,
+                        char **ret_text) CONCLAVE_MUST_USE;
 
 /* The applied members, or the configured ones until then; borrowed until the loop runs. */
 size_t replica_members(const struct replica *n, const struct configuration_member **ret);

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* strcasestr */
 #include "daemon/effective_config.h"
 
+#include "base/map.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +35,26 @@ bool effective_config_is_secret(const char *key)
            strcasestr(key, "secret") != NULL;
 }
 
+static struct effective_config_pair *config_pair(const struct effective_config *g, const char *key)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        if (strcmp(g->pairs[i].key, key) == 0) {
+            return &g->pairs[i];
+        }
+    }
+    return NULL;
+}
+
 int effective_config_note(struct effective_config *g, const char *key, const char *value)
 {
     char *copy = strdup(effective_config_is_secret(key) ? GIVEN_HIDDEN : value);
-    for (size_t i = 0; copy != NULL && i < g->count; i++) {
-        if (strcmp(g->pairs[i].key, key) == 0) {
-            free(g->pairs[i].value);
-            g->pairs[i].value = copy;
-            return 0;
-        }
+    uint64_t mark = hash_bytes(value, strlen(value));
+    struct effective_config_pair *old = config_pair(g, key);
+    if (copy != NULL && old != NULL) {
+        free(old->value);
+        old->value = copy;
+        old->mark = mark;
+        return 0;
     }
     char *name = strdup(key);
     struct effective_config_pair *grown =
@@ -52,8 +65,37 @@ int effective_config_note(struct effective_config *g, const char *key, const cha
         return CONCLAVE_ENOMEM;
     }
     g->pairs = grown;
-    g->pairs[g->count++] = (struct effective_config_pair){name, copy};
+    g->pairs[g->count++] = (struct effective_config_pair){name, copy, mark};
     return 0;
+}
+
+int effective_config_take(struct effective_config *g, const struct effective_config_pair *pair)
+{
+    int rc = effective_config_note(g, pair->key, pair->value);
+    struct effective_config_pair *own = config_pair(g, pair->key);
+    if (rc == 0) {
+        own->mark = pair->mark; /* the value may be hidden */
+    }
+    return rc;
+}
+
+void effective_config_forget(struct effective_config *g, const char *key)
+{
+    struct effective_config_pair *old = config_pair(g, key);
+    if (old == NULL) {
+        return;
+    }
+    free(old->key);
+    free(old->value);
+    for (struct effective_config_pair *end = g->pairs + --g->count; old < end; old++) {
+        *old = old[1]; /* the order is that of the file */
+    }
+}
+
+const struct effective_config_pair *effective_config_find(const struct effective_config *g,
+                                                          const char *key)
+{
+    return config_pair(g, key);
 }
 
 /* Whether a line of a Java properties file continues on the next line. */

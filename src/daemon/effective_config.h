@@ -10,12 +10,14 @@
 #include <conclave/error.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define GIVEN_HIDDEN "***" /* replaces a secret */
 
 struct effective_config_pair {
     char *key;
     char *value;
+    uint64_t mark; /* of the true value: shows that a secret has changed */
 };
 
 struct effective_config {
@@ -33,6 +35,17 @@ bool effective_config_is_secret(const char *key);
 /* Records a key; a later value replaces an earlier one. 0 or CONCLAVE_ENOMEM. */
 int effective_config_note(struct effective_config *g, const char *key,
                           const char *value) CONCLAVE_MUST_USE;
+
+/* Records a key as it is in another configuration. */
+int effective_config_take(struct effective_config *g,
+                          const struct effective_config_pair *pair) CONCLAVE_MUST_USE;
+
+/* Removes a key, if it is there. */
+void effective_config_forget(struct effective_config *g, const char *key);
+
+/* NULL: the key is not there. */
+const struct effective_config_pair *effective_config_find(const struct effective_config *g,
+                                                          const char *key);
 
 /* Records the file's text. 0 or CONCLAVE_ENOMEM. */
 int effective_config_note_file(struct effective_config *g, struct slice text) CONCLAVE_MUST_USE;

@@ -20,33 +20,41 @@
     "-deststoretype PKCS12"
 
 #define AT(field) offsetof(struct zoo_cfg, field), sizeof(((struct zoo_cfg *)0)->field)
-#define INT(name, field, min, max, scale, text)                                                    \
+#define ROW_INT(effect, name, field, min, max, scale, text)                                        \
     {                                                                                              \
-        name, KEY_INT, AT(field), min, max, scale, NULL, NULL, text                                \
+        name, KEY_INT, effect, AT(field), min, max, scale, NULL, NULL, text                        \
     }
-#define BOOL(name, field, turned, text)                                                            \
+#define ROW_BOOL(effect, name, field, turned, text)                                                \
     {                                                                                              \
-        name, KEY_BOOL, AT(field), turned, 0, 0, NULL, NULL, text                                  \
+        name, KEY_BOOL, effect, AT(field), turned, 0, 0, NULL, NULL, text                          \
     }
-#define TEXT(name, field, text)                                                                    \
+#define ROW_TEXT(effect, name, field, text)                                                        \
     {                                                                                              \
-        name, KEY_TEXT, AT(field), 0, 0, 0, NULL, NULL, text                                       \
+        name, KEY_TEXT, effect, AT(field), 0, 0, 0, NULL, NULL, text                               \
     }
+#define ROW_SPECIAL(effect, name, set, text)                                                       \
+    {                                                                                              \
+        name, KEY_SPECIAL, effect, 0, 0, 0, 0, 0, set, NULL, text                                  \
+    }
+#define INT(...) ROW_INT(KEY_AT_START, __VA_ARGS__)
+#define LIVE_INT(...) ROW_INT(KEY_LIVE, __VA_ARGS__)
+#define BOOL(...) ROW_BOOL(KEY_AT_START, __VA_ARGS__)
+#define LIVE_BOOL(...) ROW_BOOL(KEY_LIVE, __VA_ARGS__)
+#define TEXT(...) ROW_TEXT(KEY_AT_START, __VA_ARGS__)
+#define LIVE_TEXT(...) ROW_TEXT(KEY_LIVE, __VA_ARGS__)
+#define SPECIAL(...) ROW_SPECIAL(KEY_AT_START, __VA_ARGS__)
+#define LIVE_SPECIAL(...) ROW_SPECIAL(KEY_LIVE, __VA_ARGS__)
 #define PATH(name, field, text)                                                                    \
     {                                                                                              \
-        name, KEY_PATH, AT(field), 0, 0, 0, NULL, NULL, text                                       \
-    }
-#define SPECIAL(name, set, text)                                                                   \
-    {                                                                                              \
-        name, KEY_SPECIAL, 0, 0, 0, 0, 0, set, NULL, text                                          \
+        name, KEY_PATH, KEY_AT_START, AT(field), 0, 0, 0, NULL, NULL, text                         \
     }
 #define IDLE(name, text)                                                                           \
     {                                                                                              \
-        name, KEY_IDLE, 0, 0, 0, 0, 0, NULL, NULL, text                                            \
+        name, KEY_IDLE, KEY_AT_START, 0, 0, 0, 0, 0, NULL, NULL, text                              \
     }
 #define REFUSED(name, harmless, text)                                                              \
     {                                                                                              \
-        name, KEY_REFUSED, 0, 0, 0, 0, 0, NULL, harmless, text                                     \
+        name, KEY_REFUSED, KEY_AT_START, 0, 0, 0, 0, 0, NULL, harmless, text                       \
     }
 
 const struct key_row key_table[] = {
@@ -60,70 +68,82 @@ const struct key_row key_table[] = {
 
     /* Sessions and limits */
     INT("tickTime", options.limits.tick_ms, 10, 600000, 1, "unit of session expiry, ms (2000)"),
-    INT("minSessionTimeout", session_min_ms, -1, 86400000, 1,
-        "shortest session timeout, ms (-1: 2 ticks)"),
-    INT("maxSessionTimeout", session_max_ms, -1, 86400000, 1,
-        "longest session timeout, ms (-1: 20 ticks)"),
-    INT("maxClientCnxns", options.limits.address_max, 0, 1000000, 1,
-        "connections of one address (60; 0: no limit)"),
-    INT("maxCnxns", options.limits.connections_max, 0, 10000000, 1,
-        "all connections (0: what the limit of open files allows)"),
-    INT("maxTlsHandshakes", options.limits.handshakes_max, 1, 1000000, 1,
+    LIVE_INT("minSessionTimeout", session_min_ms, -1, 86400000, 1,
+             "shortest session timeout, ms (-1: 2 ticks)"),
+    LIVE_INT("maxSessionTimeout", session_max_ms, -1, 86400000, 1,
+             "longest session timeout, ms (-1: 20 ticks)"),
+    LIVE_INT("maxClientCnxns", options.limits.address_max, 0, 1000000, 1,
+             "connections of one address (60; 0: no limit)"),
+    LIVE_INT("maxCnxns", options.limits.connections_max, 0, 10000000, 1,
+             "all connections (0: what the limit of open files allows)"),
+    LIVE_INT(
+        "maxTlsHandshakes", options.limits.handshakes_max, 1, 1000000, 1,
         "concurrent TLS handshakes of clients; beyond this limit the server drops the slowest client (1000)"),
-    INT("maxTlsHandshakesPerSecondPerAddress", options.limits.address_handshakes_max, 1, 1000000, 1,
-        "TLS handshakes of one address per second; further connections are refused (200)"),
-    INT("globalOutstandingLimit", options.limits.outstanding_max, 1, 1000000, 1,
-        "requests in progress at which the server pauses reading (1000)"),
-    INT("maxWatchesPerConnection", options.limits.watches_max, 1, UINT32_MAX - 1, 1,
-        "watches of one connection (1000000)"),
-    INT("maxWatches", options.limits.watches_total_max, 1, UINT32_MAX - 1, 1,
-        "watches of all connections (20000000)"),
-    INT("maxWatchBytesPerConnection", options.limits.watch_bytes_max, 1024, INT64_MAX / 4, 1,
+    LIVE_INT("maxTlsHandshakesPerSecondPerAddress", options.limits.address_handshakes_max, 1,
+             1000000, 1,
+             "TLS handshakes of one address per second; further connections are refused (200)"),
+    LIVE_INT("globalOutstandingLimit", options.limits.outstanding_max, 1, 1000000, 1,
+             "requests in progress at which the server pauses reading (1000)"),
+    LIVE_INT("maxWatchesPerConnection", options.limits.watches_max, 1, UINT32_MAX - 1, 1,
+             "watches of one connection (1000000)"),
+    LIVE_INT("maxWatches", options.limits.watches_total_max, 1, UINT32_MAX - 1, 1,
+             "watches of all connections (20000000)"),
+    LIVE_INT(
+        "maxWatchBytesPerConnection", options.limits.watch_bytes_max, 1024, INT64_MAX / 4, 1,
         "bytes of the paths of these watches (67108864); a watch beyond this or another limit is refused with QUOTAEXCEEDED"),
-    INT("maxWatchBytes", options.limits.watch_bytes_total_max, 0, INT64_MAX / 4, 1,
+    LIVE_INT(
+        "maxWatchBytes", options.limits.watch_bytes_total_max, 0, INT64_MAX / 4, 1,
         "bytes of the paths of all watches; one address may use half (0: an eighth of the memory)"),
-    INT("maxBufferBytes", options.limits.buffers_max, 0, INT64_MAX / 4, 1,
+    LIVE_INT(
+        "maxBufferBytes", options.limits.buffers_max, 0, INT64_MAX / 4, 1,
         "bytes of unread answers and unfinished requests of all connections (0: an eighth of the memory)"),
-    INT("maxBufferBytesPerAddress", options.limits.address_buffers_max, 0, INT64_MAX / 4, 1,
-        "the same for one address (0: a quarter of maxBufferBytes)"),
-    INT("maxDataBytes", options.limits.data_max, 0, INT64_MAX / 4, 1,
+    LIVE_INT("maxBufferBytesPerAddress", options.limits.address_buffers_max, 0, INT64_MAX / 4, 1,
+             "the same for one address (0: a quarter of maxBufferBytes)"),
+    LIVE_INT(
+        "maxDataBytes", options.limits.data_max, 0, INT64_MAX / 4, 1,
         "memory of nodes and sessions at which writes that add data are refused with QUOTAEXCEEDED (0: a quarter of the memory)"),
-    INT("maxSessions", options.limits.sessions_max, 1, 100000000, 1,
-        "number of sessions (1000000)"),
-    INT("maxSessionsPerAddress", options.limits.address_sessions_max, 1, 100000000, 1,
-        "sessions created from one address (100000)"),
+    LIVE_INT("maxSessions", options.limits.sessions_max, 1, 100000000, 1,
+             "number of sessions (1000000)"),
+    LIVE_INT("maxSessionsPerAddress", options.limits.address_sessions_max, 1, 100000000, 1,
+             "sessions created from one address (100000)"),
     INT("maxEndedSessions", options.limits.ended_sessions_max, 0, 1000000, 1,
         "ended sessions that conclave sessions why can explain: as many lost ones, as many that clients closed or moved, and as many without a connection (1000; 0: none)"),
-    INT("slowlog.threshold", options.limits.slow_ms, 0, 3600000, 1,
+    LIVE_INT(
+        "slowlog.threshold", options.limits.slow_ms, 0, 3600000, 1,
         "milliseconds above which conclave slow shows a request, and where its time went (100; 0: off)"),
     SPECIAL(
         "trace.endpoint", key_set_trace_endpoint,
         "http://HOST:PORT/PATH of a collector of OpenTelemetry, which gets traces of requests by OTLP (none): docs/traces.md"),
     INT("trace.sample", options.traces.sample, 0, INT32_MAX, 1,
         "one request in so many gets a trace, besides all that are in the slow log (100; 0: only these; 1: every request)"),
-    INT("slowlog.max", options.limits.slow_max, 1, 10000, 1,
-        "number of these requests that the server keeps, each up to 400 bytes (128)"),
-    INT("maxRequestsPerSecondPerAddress", options.limits.address_rate_max, 1, 1000000000, 1,
-        "requests of one address per second; more are answered THROTTLEDOP (10000000)"),
-    INT("maxBytesInFlightPerAddress", options.limits.address_bytes_max, 1024, INT64_MAX / 4, 1,
+    LIVE_INT("slowlog.max", options.limits.slow_max, 1, 10000, 1,
+             "number of these requests that the server keeps, each up to 400 bytes (128)"),
+    LIVE_INT("maxRequestsPerSecondPerAddress", options.limits.address_rate_max, 1, 1000000000, 1,
+             "requests of one address per second; more are answered THROTTLEDOP (10000000)"),
+    LIVE_INT(
+        "maxBytesInFlightPerAddress", options.limits.address_bytes_max, 1024, INT64_MAX / 4, 1,
         "bytes of an address's requests in progress at which the server pauses reading from it (33554432)"),
     INT("maxResultsPerSession", options.limits.session_results_max, 0, 1000000, 1,
         "number of remembered writes of a client that asks for it, so that a write repeated after a lost connection is not done twice (1000; 0: none)"),
     INT("maxResultBytesPerSession", options.limits.session_result_bytes_max, 1024, 1 << 30, 1,
         "bytes of their answers (131072); the newest answer is always remembered"),
-    INT("maxOperationsPerMulti", options.limits.command.parts, 1, BOUNDS_PARTS, 1,
+    LIVE_INT(
+        "maxOperationsPerMulti", options.limits.command.parts, 1, BOUNDS_PARTS, 1,
         "operations of one multi or multiRead; more are answered BADARGUMENTS (10000, at most 65536)"),
-    INT("maxAclEntries", options.limits.command.acl.entries, 1, BOUNDS_ACL_ENTRIES, 1,
+    LIVE_INT(
+        "maxAclEntries", options.limits.command.acl.entries, 1, BOUNDS_ACL_ENTRIES, 1,
         "entries of one ACL, counted after auth is replaced by the client's ids and before duplicates are removed; more are answered INVALIDACL (256, at most 1024)"),
-    INT("maxAclBytes", options.limits.command.acl.bytes, 256, BOUNDS_ACL_BYTES, 1,
-        "bytes of the entries of one ACL (16384, at most 65536)"),
+    LIVE_INT("maxAclBytes", options.limits.command.acl.bytes, 256, BOUNDS_ACL_BYTES, 1,
+             "bytes of the entries of one ACL (16384, at most 65536)"),
     INT("maxIdsPerConnection", options.limits.command.ids, 4, BOUNDS_IDS, 1,
         "ids of one client, its address included, with 4 KiB in total; more are answered AUTHFAILED (32, at most 128)"),
-    INT("maxPathBytes", options.limits.command.path_bytes, 64, BOUNDS_PATH_BYTES, 1,
+    LIVE_INT(
+        "maxPathBytes", options.limits.command.path_bytes, 64, BOUNDS_PATH_BYTES, 1,
         "bytes of the path of a new node; more are answered BADARGUMENTS (8192, at most 65536)"),
-    INT("maxPathDepth", options.limits.command.path_depth, 4, BOUNDS_PATH_DEPTH, 1,
-        "names in the path of a new node (256, at most 4096)"),
-    INT("maxReplyBytes", options.limits.reply_max, 0, 1 << 30, 1,
+    LIVE_INT("maxPathDepth", options.limits.command.path_depth, 4, BOUNDS_PATH_DEPTH, 1,
+             "names in the path of a new node (256, at most 4096)"),
+    LIVE_INT(
+        "maxReplyBytes", options.limits.reply_max, 0, 1 << 30, 1,
         "bytes of the answer to one read; more are answered SYSTEMERROR (0: four times jute.maxbuffer, 12 MiB at least)"),
     INT("jute.maxbuffer", options.limits.frame_max, 1024, 1 << 30, 1,
         "largest request packet, bytes (1048575)"),
@@ -190,10 +210,10 @@ const struct key_row key_table[] = {
          "yes: clients may bind a prefix to a lock: conclave fence, docs/fencing.md (no)"),
     BOOL("audit.enable", options.audit, 0,
          "yes: write an audit line for each write and each login (no)"),
-    SPECIAL("log.level", key_set_log_level,
-            "lines on stderr: error, warn, notice, info or debug (info)"),
-    SPECIAL("log.format", key_set_log_format,
-            "form of these lines: text, json or journald (text): docs/logging.md"),
+    LIVE_SPECIAL("log.level", key_set_log_level,
+                 "lines on stderr: error, warn, notice, info or debug (info)"),
+    LIVE_SPECIAL("log.format", key_set_log_format,
+                 "form of these lines: text, json or journald (text): docs/logging.md"),
     PATH("audit.file", audit_file, "file for the audit lines (stderr)"),
     IDLE("audit.*", "no effect: the server cannot load Java classes"),
 
@@ -291,10 +311,11 @@ const struct key_row key_table[] = {
          "no: even a single server.N line opens the peer port, so that others can join (yes)"),
     BOOL("quorumListenOnAllIPs", members.listen_all, 0,
          "yes: open the peer port on every interface (no)"),
-    TEXT("clusterSecretFile", members.secret_file,
-         "file with the secret of the ensemble, at least 16 characters; a second line is another "
-         "one that is accepted, too, while it is replaced"),
-    SPECIAL("clusterSecret", key_set_secret, "the secret itself"),
+    LIVE_TEXT(
+        "clusterSecretFile", members.secret_file,
+        "file with the secret of the ensemble, at least 16 characters; a second line is another "
+        "one that is accepted, too, while it is replaced"),
+    LIVE_SPECIAL("clusterSecret", key_set_secret, "the secret itself"),
     BOOL("sslQuorum", members.ssl_quorum, 0,
          "yes: servers authenticate each other by the certificates of the ssl.quorum keys (no)"),
     BOOL("sslQuorumReloadCertFiles", members.tls_reload, 0,
@@ -396,7 +417,8 @@ const struct key_row key_table[] = {
     SPECIAL("admin.serverAddress", key_set_admin_address, "address of the admin port (127.0.0.1)"),
     SPECIAL("admin.serverPort", key_set_admin_port, "admin port (8080; 0 selects a free one)"),
     SPECIAL("admin.commandURL", key_set_command_url, "path of the commands (/commands)"),
-    INT("admin.maxAnswerBytes", admin.options.answer_bytes, 65536, 1 << 28, 1,
+    LIVE_INT(
+        "admin.maxAnswerBytes", admin.options.answer_bytes, 65536, 1 << 28, 1,
         "maximum bytes of the lists in an answer; left_out counts the omitted items (1048576)"),
     INT("admin.idleTimeout", admin.options.idle_ms, 1000, 3600000, 1,
         "time after which idle HTTP connections are closed, ms (30000)"),
@@ -416,12 +438,13 @@ const struct key_row key_table[] = {
     BOOL("admin.needClientAuth", admin.need_client_auth, 0,
          "yes: HTTPS clients must present a certificate (no)"),
     REFUSED("ssl.*", NULL, "unknown TLS key: see conclave server --help-all"),
-    BOOL("admin.snapshot.enabled", admin.options.snapshot, 0,
-         "yes: an administrator may download the state by the command snapshot (no)"),
-    BOOL("admin.restore.enabled", admin.options.restore, 0,
-         "yes: an administrator may replace the state by such a file, by the command restore (no)"),
-    INT("admin.rateLimiterIntervalInMS", admin.options.backup_interval_ms, 0, 86400000, 1,
-        "minimum time between two runs of one of these commands, ms (300000)"),
+    LIVE_BOOL("admin.snapshot.enabled", admin.options.snapshot, 0,
+              "yes: an administrator may download the state by the command snapshot (no)"),
+    LIVE_BOOL(
+        "admin.restore.enabled", admin.options.restore, 0,
+        "yes: an administrator may replace the state by such a file, by the command restore (no)"),
+    LIVE_INT("admin.rateLimiterIntervalInMS", admin.options.backup_interval_ms, 0, 86400000, 1,
+             "minimum time between two runs of one of these commands, ms (300000)"),
     IDLE("admin.*", "no effect: the admin port has no such setting"),
     SPECIAL("metricsProvider.className", key_set_metrics_provider,
             "the Prometheus provider: serves /metrics on a separate port"),
@@ -437,7 +460,7 @@ const struct key_row key_table[] = {
         "this version does not serve metrics by HTTPS on their own port: remove the key, and use admin.forceHttps"),
     IDLE("metricsProvider.exportJvmInfo", "no effect: there is no JVM"),
     IDLE("metricsProvider.*", "no effect: metrics use no threads"),
-    TEXT("4lw.commands.whitelist", admin.words, "allowed four-letter words, or * (srvr)"),
+    LIVE_TEXT("4lw.commands.whitelist", admin.words, "allowed four-letter words, or * (srvr)"),
     BOOL("4lw.memb.enabled", admin.options.memb, 0,
          "no: the word memb of conclave status must be in that list, too (yes)"),
     BOOL("extendedTypesEnabled", extended_types, 0,
@@ -484,6 +507,12 @@ static bool key_matches(const char *name, const char *key)
         return strncmp(name, key, len - 1) == 0;
     }
     return strcmp(name, key) == 0;
+}
+
+const char *key_plain_name(const char *key)
+{
+    static const char PREFIX[] = "zookeeper.";
+    return strncmp(key, PREFIX, sizeof PREFIX - 1) == 0 ? key + sizeof PREFIX - 1 : key;
 }
 
 /* Exact names come before patterns, so that a pattern never hides a key. */

@@ -17,9 +17,16 @@ enum key_kind {
     KEY_REFUSED, /* an error, unless the value is in `harmless`; text says what to do */
 };
 
+/* When another value takes effect. */
+enum key_effect {
+    KEY_AT_START, /* at the next start */
+    KEY_LIVE,     /* with the next reload: config_reload.h */
+};
+
 struct key_row {
     const char *name; /* a final * matches any rest */
     enum key_kind kind;
+    enum key_effect effect;
     size_t offset; /* in struct zoo_cfg */
     size_t size;   /* of the field: 1, 2, 4 or 8 */
     int64_t min;
@@ -32,6 +39,9 @@ struct key_row {
 
 extern const struct key_row key_table[];
 extern const size_t key_table_count;
+
+/* The key without the prefix "zookeeper.": as in QuorumPeerConfig, the name of the same system property. */
+const char *key_plain_name(const char *key);
 
 /* The row for a key; exact names come before patterns. NULL: unknown key. */
 const struct key_row *key_find(const char *key);

@@ -2,7 +2,6 @@
 #include "daemon/keys_ensemble.h"
 
 #include "base/log.h"
-#include "cluster/replica.h"
 #include "daemon/key_values.h"
 #include "daemon/keys_tls.h"
 
@@ -358,27 +357,6 @@ static int members_read_secret(struct zoo_cfg *c)
     return rc;
 }
 
-void keys_ensemble_reload_secrets(const char *path, struct replica *node)
-{
-    struct zoo_cfg c = {.members = {.secret_file = strdup(path)}};
-    struct keys_ensemble *m = &c.members;
-    buf_init(&c.notices, 0);
-    int rc = m->secret_file != NULL ? members_read_secret(&c) : CONCLAVE_ENOMEM;
-    if (rc == 0) {
-        replica_set_secrets(node, slice_str(m->secret),
-                            m->other_secret != NULL ? slice_str(m->other_secret) : SLICE_NULL);
-    } else {
-        log_warn_advice("server", "cluster-secret-kept",
-                        "correct the file of clusterSecretFile, then send SIGHUP", "reason=\"%s\"",
-                        c.error != NULL ? c.error : conclave_strerror(rc));
-    }
-    text_wipe(&m->secret);
-    text_wipe(&m->other_secret);
-    free(m->secret_file);
-    free(c.error);
-    buf_finish(&c.notices);
-}
-
 static void members_set_listen(struct zoo_cfg *c, const struct server_line *me)
 {
     struct ensemble_options *e = &c->options.ensemble;
@@ -431,7 +409,6 @@ static int members_secure(struct zoo_cfg *c)
         e->security = PEER_SECURITY_SECRET;
         e->secret = slice_str(m->secret);
         e->other_secret = m->other_secret != NULL ? slice_str(m->other_secret) : SLICE_NULL;
-        e->secret_file = m->secret_file;
         return 0;
     }
     const char *open = members_find_open(c);

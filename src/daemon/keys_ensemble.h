@@ -19,11 +19,6 @@ int key_set_version(struct zoo_cfg *c, const char *key, const char *value, const
 int key_set_peer_type(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 
-struct replica;
-
-/* Reads the file of secrets again, and gives them to the links. With an unusable file the old ones stay; a log line says so. */
-void keys_ensemble_reload_secrets(const char *path, struct replica *node);
-
 /* Whether a dynamicConfigFile may contain this key. */
 bool keys_ensemble_is_dynamic(const char *key);
 

@@ -7,7 +7,6 @@
 #include "cluster/server_options.h"
 #include "daemon/apache_import.h"
 #include "daemon/drain.h"
-#include "daemon/keys_ensemble.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
 #include "front/traces/trace_export.h"
@@ -495,23 +494,45 @@ bool server_address(const struct server *s, enum client_door door, struct net_ad
     return client_port_address(s->port, door, ret);
 }
 
-void server_reload(struct server *s)
+int server_reload(struct server *s, enum server_files files, char **ret_text)
 {
-    const char *secrets = s->options.ensemble.secret_file;
-    bool links = s->node != NULL && replica_reload(s->node);
-    if (s->node != NULL && secrets != NULL) {
-        keys_ensemble_reload_secrets(secrets, s->node);
-        links = true;
+    const struct ensemble_options *e = &s->options.ensemble;
+    switch (files) {
+    case SERVER_FILES_CERTIFICATES:
+        return s->secure != NULL ? port_certificates_reload(s->secure, ret_text)
+                                 : CONCLAVE_EUNSUPPORTED;
+    case SERVER_FILES_PEER_CERTIFICATES:
+        return s->node != NULL ? replica_reload(s->node, ret_text) : CONCLAVE_EUNSUPPORTED;
+    case SERVER_FILES_SECRETS:
+        return s->node != NULL ? replica_set_secrets(s->node, e->secret, e->other_secret, ret_text)
+                               : CONCLAVE_EUNSUPPORTED;
+    case SERVER_FILES_USERS:
+        return s->verifier != NULL ? password_checker_reload(s->verifier, ret_text)
+                                   : CONCLAVE_EUNSUPPORTED;
+    case SERVER_FILES_COUNT:
+        break;
     }
-    if (s->verifier != NULL) {
-        password_checker_reload(s->verifier);
-        links = true;
+    return CONCLAVE_EUNSUPPORTED;
+}
+
+int server_set_limits(struct server *s, const struct client_limits *limits)
+{
+    struct client_limits all = *limits;
+    client_limits_share(&all, memory_limit());
+    int rc = service_set_limits(&s->service, &all);
+    if (rc == 0) {
+        s->options.limits = all;
     }
-    if (s->secure != NULL) {
-        port_certificates_reload(s->secure);
-    } else if (!links) {
-        log_info("server", "nothing-to-reload", "reason=\"there are no certificates\"");
+    if (rc == 0 && s->port != NULL) {
+        client_port_limit(s->port);
     }
+    return rc;
+}
+
+void server_set_secrets(struct server *s, struct slice secret, struct slice other)
+{
+    s->options.ensemble.secret = secret;
+    s->options.ensemble.other_secret = other;
 }
 
 int64_t server_id(const struct server *s)

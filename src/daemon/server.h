@@ -10,11 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/slice.h"
 #include "front/client_door.h"
 #include "net/address.h"
 
 #include <conclave/error.h>
 
+struct client_limits;
 struct connection;
 struct replica;
 struct server;
@@ -48,9 +50,24 @@ int server_open(struct uv_loop_s *loop, const struct server_options *options,
 /* Numeric address of a client port; false: the port is off. */
 bool server_address(const struct server *s, enum client_door door, struct net_address *ret);
 
-/* Reads the certificate files and clusterSecretFile again, for new connections. If a file is unusable, the old ones stay in
- * use, with a log line. */
-void server_reload(struct server *s);
+/* What can be read again while the server runs. */
+enum server_files {
+    SERVER_FILES_CERTIFICATES,      /* for clients */
+    SERVER_FILES_PEER_CERTIFICATES, /* for links to the other servers */
+    SERVER_FILES_SECRETS,           /* those of server_set_secrets: for new links */
+    SERVER_FILES_USERS,             /* digest.users.file */
+    SERVER_FILES_COUNT,
+};
+
+/* Reads these again, for new connections. 0; CONCLAVE_EUNSUPPORTED: there are none; or an error with *ret_text (free it) and
+ * a log line: the old ones stay in use. */
+int server_reload(struct server *s, enum server_files files, char **ret_text) CONCLAVE_MUST_USE;
+
+/* Other limits, as in server_options. CONCLAVE_ENOMEM: nothing changed. */
+int server_set_limits(struct server *s, const struct client_limits *limits) CONCLAVE_MUST_USE;
+
+/* Other secrets of the ensemble, borrowed until server_close is done; SERVER_FILES_SECRETS gives them to the links. */
+void server_set_secrets(struct server *s, struct slice secret, struct slice other);
 
 int64_t server_id(const struct server *s);
 

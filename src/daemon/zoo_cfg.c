@@ -136,10 +136,7 @@ static int config_set_text(struct zoo_cfg *c, const struct key_row *row, const c
 int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const char *where,
                 bool from_file)
 {
-    if (strncmp(key, "zookeeper.", strlen("zookeeper.")) == 0) {
-        key +=
-            strlen("zookeeper."); /* as in QuorumPeerConfig: the name of the same system property */
-    }
+    key = key_plain_name(key);
     const struct key_row *row = key_find(key);
     if (effective_config_note(&c->given, key, value) != 0) {
         return CONCLAVE_ENOMEM;
@@ -354,6 +351,24 @@ static int config_conclude_access(struct zoo_cfg *c)
     return 0;
 }
 
+int zoo_cfg_session_limits(struct zoo_cfg *c, struct client_limits *l, int32_t min_ms,
+                           int32_t max_ms)
+{
+    l->session_min_ms = min_ms >= 0 ? min_ms : 2 * l->tick_ms;
+    l->session_max_ms = max_ms >= 0 ? max_ms : 20 * l->tick_ms;
+    if (l->session_min_ms < 1) {
+        l->session_min_ms = 1;
+    }
+    if (l->session_min_ms > l->session_max_ms) {
+        return key_fail(
+            c,
+            "session timeouts: minSessionTimeout %d ms is greater than maxSessionTimeout %d ms "
+            "(defaults: 2 and 20 times tickTime)",
+            l->session_min_ms, l->session_max_ms);
+    }
+    return 0;
+}
+
 static int config_conclude(struct zoo_cfg *c)
 {
     struct server_options *o = &c->options;
@@ -383,19 +398,10 @@ static int config_conclude(struct zoo_cfg *c)
     if (c->from_file && !c->have_address && !c->have_listen) {
         o->listen.host[0] = '\0'; /* as in Apache ZooKeeper: every interface */
     }
-    l->session_min_ms = c->session_min_ms >= 0 ? c->session_min_ms : 2 * l->tick_ms;
-    l->session_max_ms = c->session_max_ms >= 0 ? c->session_max_ms : 20 * l->tick_ms;
-    if (l->session_min_ms < 1) {
-        l->session_min_ms = 1;
+    rc = zoo_cfg_session_limits(c, l, c->session_min_ms, c->session_max_ms);
+    if (rc == 0) {
+        rc = keys_tls_conclude(c);
     }
-    if (l->session_min_ms > l->session_max_ms) {
-        return key_fail(
-            c,
-            "session timeouts: minSessionTimeout %d ms is greater than maxSessionTimeout %d ms "
-            "(defaults: 2 and 20 times tickTime)",
-            l->session_min_ms, l->session_max_ms);
-    }
-    rc = keys_tls_conclude(c);
     if (rc == 0) {
         rc = keys_tls_conclude_admin(c);
     }
@@ -466,10 +472,14 @@ static void config_print_key(struct buf *out, const char *name, const char *text
 
 void zoo_cfg_print_keys(struct buf *out)
 {
+    enum { HELP_TEXT_MAX = 600 };
     for (size_t i = 0; i < key_table_count; i++) {
         const struct key_row *row = &key_table[i];
         if (row->kind != KEY_IDLE && row->kind != KEY_REFUSED) {
-            config_print_key(out, row->name, row->text);
+            char text[HELP_TEXT_MAX];
+            snprintf(text, sizeof text, "%s%s", row->text,
+                     row->effect == KEY_LIVE ? " [reload]" : "");
+            config_print_key(out, row->name, text);
         }
     }
 }

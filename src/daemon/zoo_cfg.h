@@ -132,6 +132,10 @@ int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv) CONCLAVE_MUST_USE;
 int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const char *where,
                 bool from_file) CONCLAVE_MUST_USE;
 
+/* The shortest and the longest session timeout of l: these, or (-1) what follows from its tick. Errors as zoo_cfg_parse. */
+int zoo_cfg_session_limits(struct zoo_cfg *c, struct client_limits *l, int32_t min_ms,
+                           int32_t max_ms) CONCLAVE_MUST_USE;
+
 /* Appends all keys that have an effect, for --help-all. */
 void zoo_cfg_print_keys(struct buf *out);
 

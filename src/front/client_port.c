@@ -459,6 +459,11 @@ static size_t port_connections_max(size_t configured)
     return configured != 0 && configured < most ? configured : most;
 }
 
+void client_port_limit(struct client_port *p)
+{
+    p->connections_max = port_connections_max(p->service->limits.connections_max);
+}
+
 struct client_port *client_port_create(uv_loop_t *loop, struct service *service)
 {
     struct client_port *p = calloc(1, sizeof *p);
@@ -468,7 +473,7 @@ struct client_port *client_port_create(uv_loop_t *loop, struct service *service)
     p->loop = loop;
     p->service = service;
     service->notes.tcp = client_tcp;
-    p->connections_max = port_connections_max(service->limits.connections_max);
+    client_port_limit(p);
     list_init(&p->clients);
     list_init(&p->securing);
     rates_init(&p->handshakes, &service->key);

@@ -25,6 +25,9 @@ int client_port_listen(struct client_port *p, enum client_door door,
  * TLS hello. The context is shared. */
 void client_port_set_tls(struct client_port *p, struct tls_context *context, bool unified);
 
+/* The service's limit of connections has changed. */
+void client_port_limit(struct client_port *p);
+
 /* Begins to accept on all doors. Errors as listener_start. */
 int client_port_start(struct client_port *p, int backlog, int *ret_detail) CONCLAVE_MUST_USE;
 

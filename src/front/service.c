@@ -101,6 +101,17 @@ int service_init(struct service *s, const struct service_options *options)
     return 0;
 }
 
+int service_set_limits(struct service *s, const struct client_limits *limits)
+{
+    assert(limits->tick_ms == s->limits.tick_ms);
+    int rc = slow_log_set(&s->times.slow, limits->slow_ms, limits->slow_max);
+    if (rc == 0) {
+        s->limits = *limits;
+        data_limit_follow(s);
+    }
+    return rc;
+}
+
 void service_finish(struct service *s)
 {
     assert(map_count(&s->by_session) == 0 && list_empty(&s->dirty) && list_empty(&s->throttled));

@@ -139,6 +139,10 @@ struct service {
 /* 0 or CONCLAVE_ENOMEM; call service_finish in either case. */
 int service_init(struct service *s, const struct service_options *options) CONCLAVE_MUST_USE;
 
+/* Other limits for a service in use. They count from now on: nothing that clients have already is taken away, and sessions
+ * keep their timeouts. tick_ms and ended_sessions_max must stay. CONCLAVE_ENOMEM: nothing changed. */
+int service_set_limits(struct service *s, const struct client_limits *limits) CONCLAVE_MUST_USE;
+
 /* All connections must be finished. */
 void service_finish(struct service *s);
 

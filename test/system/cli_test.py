@@ -244,7 +244,7 @@ def test_unreachable():
 
 # One call of each command that connects; it ends by itself, with a server and without one.
 CLIENT_CALLS = """
-status | sessions | slow | members list | elect --list /e | lock --list /l | semaphore --list /s | switch /x --list
+status | sessions | slow | reload | members list | elect --list /e | lock --list /l | semaphore --list /s | switch /x --list
 queue list /q --connect-timeout 300ms | barrier set /b --connect-timeout 300ms | group list /g | config get /c
 lease list | lease grant 5s
 redis-failover status | ls / | get / | set /none x | create /none/x | rm /none | stat / | tree / | count /

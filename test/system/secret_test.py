@@ -135,7 +135,7 @@ def test_a_wrong_secret_is_told_on_both_sides():
             wait_for(lambda m=member: line.search(log_of(m)), f"server {member.number} does not tell it")
         r.write(wrong, "short")
         wrong.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "cluster-secret-kept" in log_of(wrong), "a bad file is not taken")
+        wait_for(lambda: "reload-refused" in log_of(wrong), "a bad file is not taken")
         assert "shorter than 16" in log_of(wrong) and "shorter than 16" not in log_of(leader)
         r.reload(wrong, OLD)
         ensemble.wait_leader(WAIT_S, serving=3)

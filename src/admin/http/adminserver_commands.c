@@ -314,7 +314,7 @@ struct property_list {
 static void add_property(struct property_list *list, const char *prefix, const char *key,
                          const char *value)
 {
-    struct effective_config_pair pair = {NULL, strdup(value)};
+    struct effective_config_pair pair = {.value = strdup(value)};
     if (asprintf(&pair.key, "%s%s", prefix, key) < 0) {
         pair.key = NULL;
     }

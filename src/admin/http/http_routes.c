@@ -131,6 +131,10 @@ static bool answer_command(const struct site *site, const struct http_request *r
     if (name[0] == '/' && backup_answer(site->backup, name + 1, request, response)) {
         return true;
     }
+    if (name[0] == '/' && site->command != NULL &&
+        site->command(site->command_ctx, name + 1, request, response)) {
+        return true;
+    }
     if (!may_run(v, name[0] == '/' ? name + 1 : name, request, response)) {
         return true;
     }

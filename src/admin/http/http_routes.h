@@ -1,9 +1,10 @@
 /*
- * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore, transfer
- * and kill, which need POST. Requests that a page of another site makes are refused (cross_site.h).
+ * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore, reload,
+ * transfer, drain and kill, which need POST. Requests that a page of another site makes are refused (cross_site.h).
  *
  *   /            links to the rest
  *   /commands    ZooKeeper's AdminServer (or the path in admin.commandURL)
+ *   /commands/reload    POST: reads the configuration again (admin/reload_command.h)
  *   /metrics     Prometheus
  *   /livez       200 while the event loop is running
  *   /members     as the word memb (ensemble_answers.h)
@@ -37,6 +38,10 @@ struct site {
     struct backup_route *backups;
     struct transfer transfer;
     struct drain_route drain;
+    /* Further commands, of the room above: answers the request if `name` is one of them. NULL: there are none. */
+    bool (*command)(void *ctx, const char *name, const struct http_request *request,
+                    struct http_response *response);
+    void *command_ctx;
     struct session_route sessions;
     struct test_route *test; /* NULL: it is no server for tests */
     struct tokens *tokens;

@@ -26,6 +26,7 @@ int command_demo(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_members(int argc, char **argv);
 int command_sessions(int argc, char **argv);
+int command_reload(int argc, char **argv);
 int command_slow(int argc, char **argv);
 int command_secret(int argc, char **argv);
 int command_certs(int argc, char **argv);

@@ -20,6 +20,18 @@ bool admin_request_read(struct buf *answer, unsigned *ret_status, struct buf *re
     return buf_ok(ret_body);
 }
 
+void admin_request_write(struct buf *question, const char *method, const char *target,
+                         const char *address, const char *authorization)
+{
+    buf_init(question, 0);
+    buf_printf(question, "%s %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n", method, target,
+               address);
+    if (authorization != NULL) {
+        buf_printf(question, "Authorization: %s\r\n", authorization);
+    }
+    buf_append_str(question, strcmp(method, "POST") == 0 ? "Content-Length: 0\r\n\r\n" : "\r\n");
+}
+
 int admin_request(const char *command, const struct common_options *options, const char *address,
                   const char *method, const char *target, const char *authorization,
                   unsigned *ret_status, struct buf *ret_body)
@@ -31,13 +43,7 @@ int admin_request(const char *command, const struct common_options *options, con
         fprintf(stderr, "conclave %s: --admin wants HOST:PORT, not \"%s\"\n", command, address);
         return CLI_EXIT_USAGE;
     }
-    buf_init(&question, 0);
-    buf_printf(&question, "%s %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n", method, target,
-               address);
-    if (authorization != NULL) {
-        buf_printf(&question, "Authorization: %s\r\n", authorization);
-    }
-    buf_append_str(&question, strcmp(method, "POST") == 0 ? "Content-Length: 0\r\n\r\n" : "\r\n");
+    admin_request_write(&question, method, target, address, authorization);
     ask.question = buf_slice(&question);
     int code = buf_ok(&question) ? server_query_all(command, options, options->timeout_ms, &ask, 1)
                                  : fail(command, NULL, CONCLAVE_ENOMEM);

@@ -11,6 +11,10 @@ int admin_request(const char *command, const struct common_options *options, con
                   const char *method, const char *target, const char *authorization,
                   unsigned *ret_status, struct buf *ret_body);
 
+/* Begins *question with the text of such a request. Finish it; buf_ok tells whether memory sufficed. */
+void admin_request_write(struct buf *question, const char *method, const char *target,
+                         const char *address, const char *authorization);
+
 /* The exit code of an answer with another status than 200, after printing the reason that it contains. */
 int admin_request_refused(const char *command, const char *address, unsigned status,
                           struct buf *body);

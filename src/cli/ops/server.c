@@ -7,6 +7,7 @@
 
 #include "admin/admin.h"
 #include "base/log.h"
+#include "daemon/config_reload.h"
 #include "daemon/effective_config.h"
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
@@ -28,6 +29,7 @@ struct server_run {
     struct server *server;
     struct admin *admin;
     struct input_watch input; /* --until-eof */
+    struct config_reload *reload;
 
     int exit_code;
     bool closing;
@@ -91,6 +93,7 @@ static void on_server_closed(void *ctx)
 {
     struct server_run *run = ctx;
     run->server = NULL;
+    run->reload->server = NULL;
     admin_close(run->admin, NULL, NULL);
     run->admin = NULL;
     uv_close((uv_handle_t *)&run->term, NULL);
@@ -123,8 +126,7 @@ static void on_hangup(uv_signal_t *handle, int number)
 {
     struct server_run *run = handle->data;
     if (!run->closing && run->server != NULL) {
-        server_reload(run->server);
-        admin_reload(run->admin);
+        admin_reload(run->admin, "SIGHUP");
     }
 }
 
@@ -198,6 +200,8 @@ static int open_both(struct server_run *run, const struct zoo_cfg *config, char 
     }
     if (rc == 0) {
         admin_attach(run->admin, run->server);
+        run->reload->server = run->server;
+        admin_set_reload(run->admin, run->reload);
     }
     if (rc == 0 && geteuid() == 0) {
         log_warn_advice("server", "runs-as-root", "start the server as a user of its own",
@@ -206,9 +210,9 @@ static int open_both(struct server_run *run, const struct zoo_cfg *config, char 
     return rc;
 }
 
-static int run_server(const struct zoo_cfg *config)
+static int run_server(const struct zoo_cfg *config, struct config_reload *reload)
 {
-    struct server_run run = {.exit_code = 0};
+    struct server_run run = {.reload = reload};
     char *text = NULL;
     if (uv_loop_init(&run.loop) != 0 || uv_signal_init(&run.loop, &run.term) != 0 ||
         uv_signal_init(&run.loop, &run.interrupt) != 0 ||
@@ -269,6 +273,9 @@ int command_server(int argc, char **argv)
     struct zoo_cfg config;
     zoo_cfg_init(&config);
     int rc = zoo_cfg_parse(&config, argc, argv);
+    struct config_reload reload;
+    int copied = config_reload_init(&reload, &config, argc, argv);
+    rc = rc == 0 ? copied : rc;
     hide_secrets(argc, argv);
     int code;
     if (config.notices.len > 0) {
@@ -289,9 +296,10 @@ int command_server(int argc, char **argv)
         code = confine(&config.options);
         log_set_level(config.log_level);
         log_set_format(config.log_format);
-        code = code == 0 ? run_server(&config) : code;
+        code = code == 0 ? run_server(&config, &reload) : code;
         log_finish();
     }
+    config_reload_finish(&reload);
     zoo_cfg_finish(&config);
     return code;
 }

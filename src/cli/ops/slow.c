@@ -4,9 +4,7 @@
  */
 #include "base/json.h"
 #include "cli/common/connection.h"
-#include "cli/common/ensemble_view.h"
-#include "cli/common/server_query.h"
-#include "cli/ops/admin_request.h"
+#include "cli/ops/admin_ports.h"
 #include "cli/ops/slow_answer.h"
 
 #include <inttypes.h>
@@ -51,139 +49,37 @@ static const struct command_usage USAGE = {
     .client = true,
 };
 
-enum { SLOW_ASKED_MAX = 32, SLOW_SHOWN = 20 };
-
-struct slow_port {
-    char admin[ROSTER_ADDRESS_MAX];
-    char *why; /* why there is no answer; NULL: there is one */
-    struct slow_answer answer;
-};
+enum { SLOW_SHOWN = 20 };
 
 struct slow_view {
     const struct slow_options *options;
-    struct slow_port ports[SLOW_ASKED_MAX];
-    size_t count;
+    struct admin_ports ports;
+    struct slow_answer answers[ADMIN_PORTS_MAX];
     struct slow_rows rows;
 };
 
-static struct slow_port *slow_add(struct slow_view *v, const char *admin, size_t len)
+static void slow_take(void *ctx, struct admin_port *p, unsigned status, struct buf *body)
 {
-    if (v->count == SLOW_ASKED_MAX) {
-        return NULL;
+    struct slow_view *v = ctx;
+    struct slow_answer *answer = &v->answers[p - v->ports.items];
+    if (status != 200 || !slow_answer_read(body->data, body->len, answer, &v->rows)) {
+        (void)text_fail(&p->why, 0, "%s: it does not answer this (HTTP %u)", p->address, status);
+        slow_answer_finish(answer);
     }
-    struct slow_port *p = &v->ports[v->count++];
-    *p = (struct slow_port){.answer = {.server = -1}};
-    snprintf(p->admin, sizeof p->admin, "%.*s", (int)len, admin);
-    return p;
-}
-
-/* A server that listens on every address is asked at the one by which it was reached. */
-static void slow_add_server(struct slow_view *v, const struct ensemble_view_server *s)
-{
-    struct server_query client;
-    struct server_query admin;
-    struct slow_port *p = slow_add(v, s->admin, strlen(s->admin));
-    if (p == NULL) {
-        return;
-    }
-    if (!s->answered) {
-        (void)text_fail(&p->why, 0, "%s: %s", s->address, s->state);
-    } else if (!server_query_address(&admin, s->admin) ||
-               !server_query_address(&client, s->address)) {
-        (void)text_fail(&p->why, 0, "%s: it reports no HTTP port; name it with --admin HOST:PORT",
-                        s->address);
-    } else if (strcmp(admin.host, "0.0.0.0") == 0 || strcmp(admin.host, "::") == 0) {
-        bool v6 = strchr(client.host, ':') != NULL;
-        snprintf(p->admin, sizeof p->admin, v6 ? "[%.240s]:%u" : "%.240s:%u", client.host,
-                 (unsigned)admin.port);
-    }
-}
-
-static int slow_find(struct slow_view *v)
-{
-    const struct slow_options *o = v->options;
-    struct ensemble_view view;
-    if (o->admin != NULL) {
-        for (const char *at = o->admin; *at != '\0'; at += *at == ',') {
-            size_t len = strcspn(at, ",");
-            (void)slow_add(v, at, len);
-            at += len;
-        }
-        return 0;
-    }
-    int code = ensemble_view_gather(USAGE.name, &o->common, o->common.timeout_ms, &view);
-    for (size_t i = 0; code == 0 && i < view.count; i++) {
-        slow_add_server(v, &view.servers[i]);
-    }
-    ensemble_view_finish(&view);
-    return code;
-}
-
-static void slow_take(struct slow_view *v, struct slow_port *p, struct server_query *ask)
-{
-    unsigned status = 0;
-    struct buf body;
-    buf_init(&body, 0);
-    if (ask->error != 0) {
-        (void)text_fail(&p->why, 0, "%s: %s", p->admin, ask->why);
-    } else if (!admin_request_read(&ask->answer, &status, &body)) {
-        (void)text_fail(&p->why, 0, "%s: this is not the HTTP port of a server", p->admin);
-    } else if (status != 200 || !slow_answer_read(body.data, body.len, &p->answer, &v->rows)) {
-        (void)text_fail(&p->why, 0, "%s: it does not answer this (HTTP %u)", p->admin, status);
-        slow_answer_finish(&p->answer);
-    }
-    buf_finish(&body);
-}
-
-static int slow_ask(struct slow_view *v)
-{
-    struct server_query asks[SLOW_ASKED_MAX];
-    struct buf questions[SLOW_ASKED_MAX];
-    size_t n = 0;
-    int code = 0;
-    for (size_t i = 0; i < v->count; i++) {
-        struct slow_port *p = &v->ports[i];
-        asks[n] = (struct server_query){.index = i};
-        if (p->why != NULL) {
-            continue;
-        }
-        if (!server_query_address(&asks[n], p->admin)) {
-            (void)text_fail(&p->why, 0, "\"%s\" is not HOST:PORT", p->admin);
-            continue;
-        }
-        buf_init(&questions[n], 0);
-        buf_printf(&questions[n], "GET /slow HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n",
-                   p->admin);
-        code = buf_ok(&questions[n]) ? code : fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
-        asks[n].question = buf_slice(&questions[n]);
-        n++;
-    }
-    if (code == 0 && n > 0) {
-        code = server_query_all(USAGE.name, &v->options->common, v->options->common.timeout_ms,
-                                asks, n);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (code == 0) {
-            slow_take(v, &v->ports[asks[i].index], &asks[i]);
-        }
-        buf_finish(&asks[i].answer);
-        buf_finish(&questions[i]);
-    }
-    return code;
 }
 
 static int slow_print_json(const struct slow_view *v)
 {
     struct json j;
     json_list_begin(&j, "servers");
-    for (size_t i = 0; i < v->count; i++) {
-        const struct slow_port *p = &v->ports[i];
-        if (p->answer.json != NULL) {
-            json_ready(&j, slice_str(p->answer.json));
+    for (size_t i = 0; i < v->ports.count; i++) {
+        const struct admin_port *p = &v->ports.items[i];
+        if (v->answers[i].json != NULL) {
+            json_ready(&j, slice_str(v->answers[i].json));
             continue;
         }
         json_object_begin(&j);
-        json_member_string(&j, "admin", p->admin);
+        json_member_string(&j, "admin", p->address);
         json_member_string(&j, "error", p->why != NULL ? p->why : "out of memory");
         json_object_end(&j);
     }
@@ -213,13 +109,13 @@ static void slow_print_row(const struct slow_row *r)
 
 static int slow_print_text(struct slow_view *v)
 {
-    for (size_t i = 0; i < v->count; i++) {
-        const struct slow_port *p = &v->ports[i];
+    for (size_t i = 0; i < v->ports.count; i++) {
+        const struct admin_port *p = &v->ports.items[i];
         if (p->why != NULL) {
             fprintf(stderr, "conclave slow: %s\n", p->why);
-        } else if (p->answer.threshold_ms == 0) {
+        } else if (v->answers[i].threshold_ms == 0) {
             fprintf(stderr, "conclave slow: server %" PRId64 " keeps none: slowlog.threshold=0\n",
-                    p->answer.server);
+                    v->answers[i].server);
         }
     }
     if (v->rows.count == 0) {
@@ -247,20 +143,23 @@ int command_slow(int argc, char **argv)
     if (options.count < 1) {
         return usage_error(&USAGE, "--count is a number from 1");
     }
-    code = slow_find(&v);
-    code = code == 0 ? slow_ask(&v) : code;
+    code = admin_ports_find(USAGE.name, &options.common, options.admin, &v.ports);
+    if (code == 0) {
+        code = admin_ports_ask(USAGE.name, &options.common, &v.ports, "GET", "/slow", NULL,
+                               slow_take, &v);
+    }
     if (code == 0) {
         bool any = false;
         code = options.common.json ? slow_print_json(&v) : slow_print_text(&v);
-        for (size_t i = 0; i < v.count; i++) {
-            any = any || v.ports[i].answer.json != NULL;
+        for (size_t i = 0; i < v.ports.count; i++) {
+            any = any || v.answers[i].json != NULL;
         }
         code = code == 0 && !any ? CLI_EXIT_UNAVAILABLE : code;
     }
-    for (size_t i = 0; i < v.count; i++) {
-        slow_answer_finish(&v.ports[i].answer);
-        free(v.ports[i].why);
+    for (size_t i = 0; i < v.ports.count; i++) {
+        slow_answer_finish(&v.answers[i]);
     }
+    admin_ports_finish(&v.ports);
     free(v.rows.items);
     return code;
 }

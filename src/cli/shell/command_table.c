@@ -11,6 +11,7 @@ static const struct command_row COMMANDS[] = {
     {"members", "Show or change the members of the ensemble.", command_members, NULL, false},
     {"sessions", "List the sessions; tell why one ended, or end it.", command_sessions, NULL,
      false},
+    {"reload", "Make servers read their configuration again.", command_reload, NULL, false},
     {"slow", "Show slow requests, and where their time went.", command_slow, NULL, false},
     {"backup", "Write a backup of a running server to a file.", command_backup, NULL, false},
     {"restore", "Check backups, and make a data folder from them.", command_restore, NULL, false},

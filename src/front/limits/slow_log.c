@@ -12,17 +12,39 @@ enum { MULTI_HEADER = 4 + 1 + 4 }; /* type, done, err: in front of the first ope
 
 int slow_log_init(struct slow_log *l, int64_t threshold_ms, size_t max)
 {
-    *l = (struct slow_log){.max = threshold_ms > 0 ? max : 0,
-                           .threshold_ns = threshold_ms * 1000000};
-    l->rows = l->max > 0 ? calloc(l->max, sizeof *l->rows) : NULL;
-    return l->max > 0 && l->rows == NULL ? CONCLAVE_ENOMEM : 0;
+    *l = (struct slow_log){.rows = NULL};
+    return slow_log_set(l, threshold_ms, max);
+}
+
+int slow_log_set(struct slow_log *l, int64_t threshold_ms, size_t max)
+{
+    size_t room = threshold_ms > 0 ? max : 0;
+    if (room != l->max) {
+        struct slow_request *rows = room > 0 ? calloc(room, sizeof *rows) : NULL;
+        const struct slow_request *old;
+        size_t held = 0;
+        if (room > 0 && rows == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        while (held < room && (old = slow_log_row(l, held)) != NULL) {
+            rows[(l->count - 1 - held) % room] = *old;
+            held++;
+        }
+        free(l->rows);
+        l->rows = rows;
+        l->max = room;
+        l->held = held;
+    }
+    assert(l->held <= l->max);
+    l->threshold_ns = threshold_ms * 1000000;
+    return 0;
 }
 
 void slow_log_finish(struct slow_log *l)
 {
     free(l->rows);
     l->rows = NULL;
-    l->max = 0;
+    l->max = l->held = 0;
 }
 
 struct slow_request *slow_log_add(struct slow_log *l)
@@ -32,6 +54,7 @@ struct slow_request *slow_log_add(struct slow_log *l)
         return NULL;
     }
     assert(l->rows != NULL);
+    l->held += l->held < l->max;
     struct slow_request *r = &l->rows[(l->count - 1) % l->max];
     *r = (struct slow_request){.count = 1};
     return r;
@@ -39,7 +62,7 @@ struct slow_request *slow_log_add(struct slow_log *l)
 
 struct slow_request *slow_log_row(const struct slow_log *l, size_t i)
 {
-    return i < l->max && i < l->count ? &l->rows[(l->count - 1 - i) % l->max] : NULL;
+    return i < l->held ? &l->rows[(l->count - 1 - i) % l->max] : NULL;
 }
 
 void slow_request_set_client(struct slow_request *r, const char *client)

@@ -48,7 +48,8 @@ struct slow_request {
 
 struct slow_log {
     struct slow_request *rows; /* a ring */
-    size_t max;                /* rows in it; 0: nothing is kept */
+    size_t max;                /* room for rows; 0: nothing is kept */
+    size_t held;               /* rows in it */
     uint64_t count;            /* added so far */
     int64_t threshold_ns;      /* 0: off */
 };
@@ -56,6 +57,9 @@ struct slow_log {
 /* threshold_ms 0: off. 0 or CONCLAVE_ENOMEM; finish it in either case. */
 int slow_log_init(struct slow_log *l, int64_t threshold_ms, size_t max) CONCLAVE_MUST_USE;
 void slow_log_finish(struct slow_log *l);
+
+/* Other limits for a log in use: the newest rows stay, as far as they have room. CONCLAVE_ENOMEM: nothing changed. */
+int slow_log_set(struct slow_log *l, int64_t threshold_ms, size_t max) CONCLAVE_MUST_USE;
 
 static inline bool slow_log_wants(const struct slow_log *l, int64_t ns)
 {

@@ -113,18 +113,16 @@ static int verifier_read(const char *path, struct user_file *ret, char **ret_tex
     return rc;
 }
 
-void password_checker_reload(struct password_checker *v)
+int password_checker_reload(struct password_checker *v, char **ret_text)
 {
     struct user_file users;
-    char *text = NULL;
-    int rc = verifier_read(v->path, &users, &text);
+    int rc = verifier_read(v->path, &users, ret_text);
     if (rc != 0) {
         log_error_advice("server", "users-not-loaded",
                          "correct the file of users, then send SIGHUP",
                          "reason=\"%s\" effect=\"the old users stay valid\"",
-                         text != NULL ? text : conclave_strerror(rc));
-        free(text);
-        return;
+                         *ret_text != NULL ? *ret_text : conclave_strerror(rc));
+        return rc;
     }
     for (size_t i = 0; i < users.count; i++) {
         const struct user *old = user_file_find(&v->users, slice_str(users.rows[i].name));
@@ -136,6 +134,7 @@ void password_checker_reload(struct password_checker *v)
     user_file_finish(&v->users);
     v->users = users;
     log_info("server", "users-loaded", "count=%zu", users.count);
+    return 0;
 }
 
 /* Open and close */

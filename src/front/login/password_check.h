@@ -37,8 +37,8 @@ int password_checker_open(uv_loop_t *loop, const char *path, struct password_che
 /* All checks must be over or dropped. NULL does nothing. */
 void password_checker_close(struct password_checker *v, void (*cb)(void *ctx), void *ctx);
 
-/* Reads the file again; if it is unusable, the users stay as they are, with a log line. */
-void password_checker_reload(struct password_checker *v);
+/* Reads the file again. 0, or an error with *ret_text (free it), and a log line: the users stay as they are. */
+int password_checker_reload(struct password_checker *v, char **ret_text) CONCLAVE_MUST_USE;
 
 /* user_password is "user:password". VERIFYING sets *ret; the loop then calls fn. */
 enum password_answer password_checker_begin(struct password_checker *v, struct slice user_password,

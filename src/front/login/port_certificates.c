@@ -75,14 +75,17 @@ int64_t port_certificates_until_s(const struct port_certificates *s)
     return s->until_s;
 }
 
-void port_certificates_reload(struct port_certificates *s)
+int port_certificates_reload(struct port_certificates *s, char **ret_text)
 {
-    char why[TLS_TEXT_MAX];
-    if (secure_load(s, why) != 0) {
+    char why[TLS_TEXT_MAX] = "out of memory";
+    int rc = secure_load(s, why);
+    if (rc != 0) {
+        *ret_text = strdup(why);
         log_error_advice("server", "certificates-not-loaded",
                          "correct the certificate files, then send SIGHUP",
                          "reason=\"%s\" effect=\"the old certificates stay in use\"", why);
     }
+    return rc;
 }
 
 static void secure_on_timer(uv_timer_t *timer)
@@ -93,7 +96,10 @@ static void secure_on_timer(uv_timer_t *timer)
     bool rest = stamps_equal(now, s->seen);
     memcpy(s->seen, now, sizeof now);
     if (rest && !stamps_equal(now, s->loaded)) {
-        port_certificates_reload(s);
+        char *text = NULL;
+        if (port_certificates_reload(s, &text) != 0) {
+            free(text); /* it is in the log */
+        }
     }
 }
 

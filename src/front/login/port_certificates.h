@@ -27,8 +27,8 @@ int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings,
 /* When the certificate in use ends, in seconds since 1970; 0: there is none. */
 int64_t port_certificates_until_s(const struct port_certificates *s);
 
-/* Reads the files now. */
-void port_certificates_reload(struct port_certificates *s);
+/* Reads the files now. 0, or an error with *ret_text (free it), and a log line: the old certificates stay in use. */
+int port_certificates_reload(struct port_certificates *s, char **ret_text) CONCLAVE_MUST_USE;
 
 /* Frees s when the loop has closed its timer, then calls cb. NULL does nothing. */
 void port_certificates_close(struct port_certificates *s, void (*cb)(void *ctx), void *ctx);

@@ -40,9 +40,9 @@ static void test_form(void **state)
 {
     char text[8192];
     capture_begin();
-    log_warn("net", "closed", "fd=%d id=0x%llx", 7, 0x1fULL);
+    log_advise(LOG_WARN, "net", "closed", NULL, "fd=%d id=0x%llx", 7, 0x1fULL);
     log_debug("net", "hidden", "%s", "");
-    log_error("net", "bare", "%s", "");
+    log_advise(LOG_ERROR, "net", "bare", NULL, "%s", "");
     capture_end(text, sizeof text);
     int year, month, day, hour, minute, second, ms, end = 0;
     assert_int_equal(sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &year, &month, &day, &hour,
@@ -96,7 +96,7 @@ static void test_levels(void **state)
     char text[8192];
     log_set_level(LOG_ERROR);
     capture_begin();
-    log_warn("net", "hidden", "%s", "");
+    log_advise(LOG_WARN, "net", "hidden", NULL, "%s", "");
     assert_int_equal(capture_end(text, sizeof text), 0);
     log_set_level(LOG_DEBUG);
     capture_begin();
