@@ -241,12 +241,15 @@ def until_gone(servers, wanted):
         time.sleep(0.2)
 
 
-def wait_ended(ensemble, wanted, timeout="20s"):
-    """Waits until no server that answers knows any of these sessions as alive; the answers."""
+def wait_ended(ensemble, wanted, timeout="20s", late=0):
+    """Waits until no server that answers, except the one with the number `late`, knows any of these sessions as alive; the
+    answers."""
     answers, deadline = {}, time.monotonic() + PATIENCE_S
     while len(answers) < len(wanted):
         for session, answer in why_each(ensemble, [s for s in wanted if s not in answers], timeout).items():
-            if not answer["lives"] and any(server.get("record") for server in answer["servers"]):
+            known = [server for server in answer["servers"] if server.get("server") != late]
+            if not answer["lives"] and any(server.get("record") for server in known) and not any(
+                    server.get("lives") for server in known):
                 answers[session] = answer
         assert time.monotonic() < deadline, f"alive, or without a record: {[s for s in wanted if s not in answers]}"
         time.sleep(0.2)
@@ -433,13 +436,26 @@ class Suite:
         with Pinger(links):
             time.sleep(1)
             self.ensemble.net.cut([member.number], [other.number for other in self.others(member)])
-            answers = wait_ended(self.ensemble, ids(links))
+            answers = wait_ended(self.ensemble, ids(links), late=member.number)
         said = [server.get("lives") for answer in answers.values() for server in answer["servers"]]
         self.ensemble.net.heal()
+        self.wait_serving(member)
         assert True in said, f"the member that was cut off knew of the end: {answers}"
         for link in links:
             link.drop()
         return judge(answers, "server_lost")
+
+    @staticmethod
+    def wait_serving(member):
+        """Until the member has contact to a leader again."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with zk.Connection(member.address, TIMEOUT_MS) as link:
+                    return link.close_session()
+            except (OSError, zk.Closed):
+                assert time.monotonic() < deadline, f"server {member.number} serves nobody"
+                time.sleep(0.1)
 
     def clients_that_do_not_read(self):
         """They ask for more than the sockets take, read nothing of it, and say no more."""

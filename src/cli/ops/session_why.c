@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ASKED_MAX = 32, LOOK_MS = 50 };
+enum { ASKED_MAX = 32, LOOK_MS = 50, LOOKS_MAX = 10 };
 
 /* One server. */
 struct asked {
@@ -232,6 +232,16 @@ static bool lives(const struct inquiry *q)
     return any;
 }
 
+/* Whether a server says that the session lives, and another one that it is over. */
+static bool disagree(const struct inquiry *q)
+{
+    bool any = false;
+    for (size_t i = 0; i < q->count; i++) {
+        any = any || (has_answer(&q->asked[i]) && q->asked[i].answer.lives);
+    }
+    return any && !lives(q);
+}
+
 static const char *verdict_of(const struct inquiry *q, const struct session_answer *best)
 {
     return lives(q)       ? "The session is alive."
@@ -325,6 +335,11 @@ int session_why(const struct sessions_options *options, const char *id)
 {
     struct inquiry q;
     int code = inquiry_begin(&q, options, id);
+    /* The client's server, which knows most, may learn of the end a moment later than others. */
+    for (int looks = 0; code == 0 && disagree(&q) && looks < LOOKS_MAX; looks++) {
+        (void)usleep(LOOK_MS * 1000);
+        code = ask_servers(&q);
+    }
     if (code == 0) {
         code = options->common.json ? print_json(&q) : print_text(&q);
     }
