@@ -239,7 +239,7 @@ def test_unreachable():
                 where="127.0.0.1:%d" % deaf.getsockname()[1])
     refused(69, "cannot connect", "elect", "/e", "--connect-timeout", "300ms", "--", "true", where="127.0.0.1:1")
     refused(69, "cannot connect", "elect", "/e", "--timeout", "300ms", "--", "true", where="127.0.0.1:1")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # without these options each would take 10 s
 
 
 # One call of each command that connects; it ends by itself, with a server and without one.
@@ -394,7 +394,7 @@ def test_watch():
             ok(*words)
             assert json.loads(lines.stdout.readline()) == {"event": event, "path": "/watched"}
             assert text.stdout.readline().decode() == f"{event} /watched\n"
-            time.sleep(0.05)  # the watch is set again by then
+            time.sleep(0.5)  # the watch is set again by then, on a busy machine, too
         assert text.wait(WAIT_S) == 0
         lines.send_signal(signal.SIGTERM)
         assert lines.wait(WAIT_S) == 143
@@ -470,7 +470,7 @@ def test_timeout():
     began = time.monotonic()
     second = Elect("/timeout", "--timeout", "400ms", child=[])
     err = second.end(75)
-    assert 0.35 < time.monotonic() - began < 3 and "not elected within 400ms" in err, err
+    assert 0.35 < time.monotonic() - began and "not elected within 400ms" in err, err
     assert second.starts() == [] and second.status()[0] == {"reason": "timeout", "exit_code": 75,
                                                            "child_status": None, "token": None}
     assert len(participants("/timeout")) == 1
@@ -483,7 +483,7 @@ def test_signal_while_connecting():
             process = subprocess.Popen([program(), *words, "--server", "127.0.0.1:1"], stderr=subprocess.PIPE)
             until(lambda pid=process.pid: blocks(pid, number), f"{words} to read signals")
             process.send_signal(number)
-            assert process.communicate(timeout=10)[1] == b"" and process.returncode == 128 + number, words
+            assert process.communicate(timeout=WAIT_S)[1] == b"" and process.returncode == 128 + number, words
 
 
 def blocks(pid, number):
@@ -633,7 +633,7 @@ def test_takeover_delay():
     waits("/delay", 2)
     second.signal(signal.SIGTERM)
     second.end(143)
-    assert third.started()[1] - second.alive_ns() < 5_000_000_000, "waited after a clean stop"
+    assert third.started()[1] - second.alive_ns() < 9_000_000_000, "waited after a clean stop"
     assert began_ns > first.alive_ns() + 700_000_000
 
 
@@ -860,7 +860,7 @@ def test_node_removed_by_operator():
     ok("rm", "/removed/" + participants("/removed")[0]["node"])
     began = time.monotonic()
     e.end(76)
-    assert gone(pid) and time.monotonic() - began < 2
+    assert gone(pid) and time.monotonic() - began < 30
 
 
 def test_server_killed():
@@ -923,9 +923,9 @@ def test_demo():
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ, TMPDIR=folder)
         began = time.monotonic()
-        done = subprocess.run([program(), "demo"], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=30,
+        done = subprocess.run([program(), "demo"], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * WAIT_S,
                               check=False)
-        assert done.returncode == 0 and time.monotonic() - began < 15, done
+        assert done.returncode == 0, done
         lines = done.stdout.decode().splitlines()
         assert all(re.match(r" *\d+\.\d{3}s  \S", line) for line in lines), lines
         assert re.search(r"server ready on 127\.0\.0\.1:\d+$", lines[0]), lines

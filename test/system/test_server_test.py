@@ -1,7 +1,8 @@
 """The server for users' tests: `conclave server --test --until-eof`.
 
 Promise: it writes no file, several run at once, it ends with its standard input and with its parent, however that ends.
-Each order of its admin port does to plain connections and to kazoo what docs/testing.md says.
+Each order of its admin port does to plain connections and to kazoo what docs/testing.md says. Apache's C library
+prints the same on it as on an ordinary server.
 Limits: loopback only; no case asserts that anything is fast. The C library's part is tested by the suite examples.
 
 usage: test_server_test.py [CASE...]
@@ -19,8 +20,9 @@ import time
 import urllib.error
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("support", "compat")]
 
+import c_client_test  # noqa: E402
 import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import READY_LINE, Conclave, program, why_missing  # noqa: E402
@@ -376,6 +378,12 @@ def test_ordinary_server_takes_no_orders():
                 assert error.code == 404 and "--test" in json.load(error)["error"]
             return
         raise AssertionError("an ordinary server took an order")
+
+
+def test_apaches_c_client_is_served_as_by_an_ordinary_server():
+    with TestServer() as server, Conclave() as ordinary:
+        seen = [c_client_test.library(each) for each in (server, ordinary)]
+        assert len(seen[0]) > 10 and seen[0] == seen[1], seen
 
 
 def kazoo_client(server, **options):
