@@ -1,4 +1,5 @@
 // The first page: is all well, who leads, how fast is it.
+import { account, act, form } from "./account.js";
 import { chart, span } from "./charts.js";
 import { bytes, count, duration, h, latency, many, moment, refresh } from "./dom.js";
 import { newest } from "./line.js";
@@ -8,7 +9,7 @@ const part = {};
 
 /** The empty page; update fills it. */
 export function open() {
-  for (const name of ["alarms", "cards", "holds", "handovers", "members", "charts"]) part[name] = h("section", { class: name });
+  for (const name of ["alarms", "cards", "holds", "handovers", "members", "acts", "charts"]) part[name] = h("section", { class: name });
   part.alarms.setAttribute("aria-live", "polite");
   part.alarms.setAttribute("aria-label", "Alarms");
   part.holds.classList.add("panel");
@@ -17,7 +18,7 @@ export function open() {
   part.handovers.setAttribute("aria-label", "Latest hand-overs");
   part.members.setAttribute("aria-label", "Members");
   part.charts.setAttribute("aria-label", "The last hour");
-  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.handovers, part.members, part.charts);
+  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.handovers, part.members, part.acts, part.charts);
 }
 
 export function update(state) {
@@ -28,7 +29,7 @@ export function update(state) {
   refresh(part.cards, { ...overview, alarms: 0, held: 0, handovers: 0, minute }, cards);
   refresh(part.holds, { held: overview.held, minute }, ({ held }) => heldNow(held));
   refresh(part.handovers, { list: overview.handovers, minute }, ({ list }) => newest(list));
-  refresh(part.members, { members: overview.members, leader: overview.leader, id: overview.server?.id }, members);
+  refresh(part.members, { members: overview.members, leader: overview.leader, id: overview.server?.id, who: account().name }, members);
   refresh(part.charts, { newest: history.samples.at(-1) ?? null, every: history.every_ms }, () => charts(history));
 }
 
@@ -75,14 +76,27 @@ function state(m) {
   return h("span", { class: "pill" }, m.voter ? "follower" : "observer");
 }
 
-function members({ members: list, id }) {
+function transfer(m) {
+  form(part.acts, {
+    title: `Hand the lead over to server ${m.id}?`,
+    fields: h("p", {}, "The leader stops taking writes for a moment, and this server takes over when it has the whole log. Clients stay connected."),
+    verb: `Hand over to server ${m.id}`,
+    run: () => act("transfer", { to: m.id }),
+  });
+}
+
+function transferrer(m) {
+  return m.voter && m.up && !m.leads ? h("button", { type: "button", class: "plain small", "data-key": `lead ${m.id}`, onclick: () => transfer(m) }, "Hand over to it…") : null;
+}
+
+function members({ members: list, id, who }) {
   if (!list.length) return null;
   const lagged = list.some((m) => m.lag !== null && !m.self);
   return [h("h2", {}, "Members"),
     h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Server"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Behind"), h("th", { scope: "col" }, "For clients"))),
       h("tbody", {}, list.map((m) => h("tr", { class: m.up ? null : "off" },
         h("th", { scope: "row" }, `${m.id}`, m.id === id ? h("small", {}, " this server") : null),
-        h("td", {}, state(m)),
+        h("td", {}, state(m), " ", who && list.some((other) => other.leads) ? transferrer(m) : null),
         h("td", {}, m.lag === null ? "–" : m.lag === 0 ? "nothing" : many(m.lag, "entry", "entries")),
         h("td", {}, h("code", {}, m.client || "–")))))),
     lagged ? null : h("p", { class: "hint" }, "How far the others are behind is known to the leader: open its console.")];

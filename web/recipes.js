@@ -1,4 +1,5 @@
 // Recipes as what they are: who holds what, and who waits behind. Also the list on the first page.
+import { account, act, form } from "./account.js";
 import { ask, count, duration, h, many, moment, nodeHash, recipeHash, refresh } from "./dom.js";
 import * as line from "./line.js";
 
@@ -58,12 +59,31 @@ function path(recipe) {
   return h("a", { href, "data-key": `path ${recipe.kind} ${recipe.path}` }, h("code", {}, recipe.path));
 }
 
-/** One row of elections and locks held now. */
-function heldRow(recipe) {
+/** Deletes the holder's node, which is how a lead or a lock ends. */
+function resign(recipe, place) {
+  const node = `${recipe.under ?? recipe.path}/${place.node}`;
+  form(acts, {
+    title: `Make ${place.label || place.client || place.node} resign from ${recipe.path}?`,
+    fields: [h("p", {}, "The console deletes the holder's node ", h("code", {}, node), `. ${recipe.waiting ? "The next in the line takes over." : "Nobody waits in the line: it stays free until somebody asks."}`),
+      h("p", {}, recipe.library === "Conclave" ? "Its program learns at once that it has lost, and steps down." : "Programs with other libraries may not notice that, and go on as holders: ending the session of the holder is surer.")],
+    verb: `Delete ${node}`,
+    danger: true,
+    run: () => act("delete", { path: node, czxid: place.token }),
+    done: load,
+  });
+}
+
+function resigner(recipe) {
+  return recipe.holders.filter((place) => place.token).map((place) => h("button", { type: "button", class: "plain small", "data-key": `resign ${recipe.path} ${place.node}`, onclick: () => resign(recipe, place) },
+    recipe.holders.length > 1 ? `Make ${place.label || place.node} resign…` : "Make it resign…"));
+}
+
+/** One row of elections and locks held now; `mayAct`: with buttons. */
+function heldRow(recipe, mayAct) {
   const first = recipe.holders[0];
   return h("tr", {},
     h("th", { scope: "row" }, path(recipe), h("small", { class: "who" }, recipe.kind + (recipe.library ? `, ${recipe.library}` : ""), recipe.permits ? `, ${many(recipe.permits, "permit")}` : "")),
-    h("td", { "data-label": "Holder" }, recipe.holding ? places(recipe.holders, recipe.holding) : h("span", { class: "pill down" }, "nobody")),
+    h("td", { "data-label": "Holder" }, recipe.holding ? [places(recipe.holders, recipe.holding), mayAct ? resigner(recipe) : null] : h("span", { class: "pill down" }, "nobody")),
     h("td", { "data-label": "Token" }, first?.token ? h("code", {}, first.token) : "–"),
     h("td", { "data-label": "Holds since" }, first ? held(first) : "–"),
     h("td", { "data-label": "Waiting" }, recipe.waiting ? h("div", {}, many(recipe.waiting, "waiter"), h("small", { class: "who" }, names(recipe.line, recipe.waiting))) : "nobody"));
@@ -77,9 +97,9 @@ function limits(lists) {
   return words.length ? h("p", { class: "hint" }, words.join(" ")) : null;
 }
 
-function heldTable(list) {
+function heldTable(list, mayAct = false) {
   return h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Path", "Holder", "Token", "Holds since", "Waiting"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, list.map(heldRow)));
+    h("tbody", {}, list.map((recipe) => heldRow(recipe, mayAct))));
 }
 
 /** The part of the overview: elections and locks held now. */
@@ -94,16 +114,19 @@ export function heldNow(lists) {
 
 const shown = { lists: null, zxid: null, at: 0, timer: 0 };
 let body = null;
+let acts = null; // for forms
 let single = false; // the page of one recipe is shown
 
 export function open() {
   body = h("div", { class: "recipes" });
+  acts = h("div", {});
   shown.zxid = null;
-  return h("div", {}, h("h1", { class: "unseen" }, "Recipes"), body);
+  return h("div", {}, h("h1", { class: "unseen" }, "Recipes"), acts, body);
 }
 
 export function show(path) {
   single = path.length > 1;
+  acts.replaceChildren();
   line.show(body, single ? path : null);
   if (single) return;
   shown.zxid = null;
@@ -134,7 +157,7 @@ async function load() {
 }
 
 function render() {
-  if (!single && body?.isConnected && shown.lists !== null) refresh(body, { lists: shown.lists, minute: Math.floor(Date.now() / 10000) }, ({ lists }) => kinds(lists));
+  if (!single && body?.isConnected && shown.lists !== null) refresh(body, { lists: shown.lists, who: account().name, minute: Math.floor(Date.now() / 10000) }, ({ lists }) => kinds(lists));
 }
 
 function kinds(lists) {
@@ -145,7 +168,7 @@ function kinds(lists) {
 }
 
 function table(kind, list) {
-  if (HELD_KINDS.includes(kind)) return heldTable(list);
+  if (HELD_KINDS.includes(kind)) return heldTable(list, Boolean(account().name));
   const columns = {
     "Redis set": ["Master", "State", "Epoch", "Replicas"],
     "queue": ["Items", "Oldest", "First in the line"],

@@ -33,6 +33,7 @@ export function show(path) {
   if (wanted === shown.path) return;
   Object.assign(shown, { path: wanted, pages: [{}], node: null, form: null });
   part.input.value = wanted;
+  acts.show(null); // nobody acts on the node before while this one is read
   load();
 }
 

@@ -752,6 +752,12 @@ def enter(name, text):
     World.page.type(text)
 
 
+def visit(path):
+    """Opens the page of a node, and waits for the node."""
+    World.page.eval(f"location.hash = '#/tree{path}'")
+    World.page.wait(f"document.querySelector('.details h2')?.innerText == {json.dumps(path.rsplit('/', 1)[1])}")
+
+
 def sign_in(user, password):
     World.page.eval("location.hash = '#/signin'")
     enter("user", user)
@@ -767,8 +773,7 @@ def expected(status):
 
 def edit(page, client):
     """Anna edits her node; not one that changed meanwhile, and not one of another."""
-    page.eval("location.hash = '#/tree/team/plan'")
-    page.wait_text("Edit data")
+    visit("/team/plan")
     click("Edit data")
     enter("data", '{"limit": 20}')
     for look in ({}, {"dark": True, **PHONE}):
@@ -788,7 +793,7 @@ def edit(page, client):
     expect(client.call(zk.get_data("/team/plan"))[1]["data"] == b"another's", "nothing is overwritten")
     click("Cancel")
     expected(409)
-    page.eval("location.hash = '#/tree/boss'")
+    visit("/boss")
     page.wait_text("hands off")
     click("Edit data")
     enter("data", "mine")
@@ -798,7 +803,7 @@ def edit(page, client):
 
 
 def create_and_delete(page):
-    page.eval("location.hash = '#/tree/team'")
+    visit("/team")
     page.wait_text("private")
     click("Create below")
     enter("name", "new")
@@ -806,7 +811,7 @@ def create_and_delete(page):
     check_look("creating")
     click("Create")
     page.wait("!!document.querySelector('[data-key=\"name new\"]')")
-    page.eval("location.hash = '#/tree/team/new'")
+    visit("/team/new")
     page.wait_text("Grüße")
     click("Delete")
     page.wait_text("Delete /team/new?")
@@ -839,7 +844,7 @@ def end_a_session(server, page):
         page.wait(f"!!document.querySelector('[data-key=\"end {session}\"]')")
         page.eval(f"document.querySelector('[data-key=\"end {session}\"]').click()")
         click(f"End {session}")
-        page.wait(f"!document.body.innerText.includes('{session}')")
+        page.wait(f"!document.querySelector('[aria-label=Sessions]').innerText.includes('{session}')")
         has_audit(server, operation="killSession", result="failure", user="anna")
         has_audit(server, operation="killSession", result="success", user="super", session=session)
 
@@ -886,6 +891,46 @@ def signing_in_and_acting():
         no_errors()
         for operation, user, result in (("consoleSignIn", "", "failure"), ("consoleSignIn", "anna", "success"), ("consoleSignOut", "super", "success")):
             has_audit(server, operation=operation, result=result, **({"user": user} if user else {}))
+
+
+@case
+def resigning_and_handing_over():
+    """The leader of an election resigns, and the lead of the ensemble goes to another server."""
+    with Ensemble(3, admin=True, tick_ms=1000, options=ACTING) as ensemble:
+        ensemble.wait_leader()
+        leader, server = ensemble.leader(), ensemble.followers()[0]
+        with Holders(server) as holders:
+            holders.start("a", "elect", "/app/leader", "--id", "host-a")
+            until(lambda: "host-a" in labels(recipes(server).get("/app/leader", {"holders": []})), "host-a leads")
+            holders.start("b", "elect", "/app/leader", "--id", "host-b")
+            until(lambda: "host-b" in labels(recipes(server)["/app/leader"], "line"), "host-b waits")
+            page = open_page(server, "#/recipes")
+            page.wait_text("host-a")
+            expect("resign" not in page.text(), "without signing in it only reads")
+            sign_in("super", "secret")
+            page.wait_text("You are an administrator")
+            page.eval("location.hash = '#/recipes'")
+            click("Make it resign…")
+            page.wait_text("The next in the line takes over.")
+            for look in ({}, {"dark": True, **PHONE}):
+                page.look(**look)
+                check_look("resigning")
+            page.look()
+            page.wait("!!document.querySelector('.act button.danger')")
+            page.eval("document.querySelector('.act button.danger').click()")
+            until(lambda: labels(recipes(server).get("/app/leader", {"holders": []})) == ["host-b"], "host-b leads")
+            page.wait("document.querySelector('.held td')?.innerText.includes('host-b')")
+            no_errors()
+        page.eval("location.hash = '#/'")
+        page.wait(f"!!document.querySelector('[data-key=\"lead {server.number}\"]')")
+        page.eval(f"document.querySelector('[data-key=\"lead {server.number}\"]').click()")
+        page.wait_text("Clients stay connected")
+        check_look("handing over")
+        picture("console-transfer.png", height=900)
+        click(f"Hand over to server {server.number}")
+        page.wait(f"document.querySelector('[data-leader]')?.dataset.leader == '{server.number}'")
+        expect(server.number != leader.number, "another one leads")
+        no_errors()
 
 
 @case

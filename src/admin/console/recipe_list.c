@@ -213,6 +213,9 @@ static void write_recipe(const struct recipe_search *s, const struct znode *node
     json_member_string(j, "kind", layout_kind_name(l->kind));
     json_member_string(j, "library", l->library);
     json_member_text(j, "path", slice_make(s->reader.path.data, l->path_len));
+    if (l->path_len < s->reader.path.len) {
+        json_member_text(j, "under", buf_slice(&s->reader.path));
+    }
     json_member_uint(j, "children", znode_children(node));
     if (l->permits > 0) {
         json_member_int(j, "permits", l->permits);

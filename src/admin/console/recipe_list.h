@@ -3,7 +3,7 @@
  * recognised). Two ways to find them: through the ephemeral nodes of the sessions, which finds what somebody holds or
  * waits for now; and by a walk through the tree, which also finds what persists, such as queues.
  *
- *   {"kind", "library", "path", "children": N, "permits": N or absent, "open": bool (barriers),
+ *   {"kind", "library", "path", "under": the node above the holders if that is not path, "children": N, "permits": N or absent, "open": bool (barriers),
  *    "holders": [..], "holding": N, "line": [..], "waiting": N, "data": text (Redis sets)}
  *
  * A holder or member of the line: {"label", "node", "since_ms", "session", "client" or null, "token", "shared", "weight"}; the
