@@ -18,6 +18,7 @@
 #include <conclave/fencing.h>
 #include <conclave/group.h>
 #include <conclave/hadoop.h>
+#include <conclave/hand_over.h>
 #include <conclave/lease.h>
 #include <conclave/lock.h>
 #include <conclave/log.h>

@@ -9,6 +9,7 @@
 #define CONCLAVE_ELECTOR_ADMIN_H
 
 #include <conclave/elector.h>
+#include <conclave/hand_over.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,29 +58,6 @@ CONCLAVE_API void conclave_elector_members_free(struct conclave_elector_member *
                                                 size_t count);
 
 /* --- who is active ------------------------------------------------------------------ */
-
-enum conclave_hand_over_outcome {
-    CONCLAVE_HAND_OVER_DONE,           /* the member is active and ready */
-    CONCLAVE_HAND_OVER_NOBODY_ACTIVE,  /* nobody is active who could hand over */
-    CONCLAVE_HAND_OVER_NO_MEMBER,      /* it is not there, or has gone meanwhile */
-    CONCLAVE_HAND_OVER_NOT_HEALTHY,    /* it is not healthy, or no longer */
-    CONCLAVE_HAND_OVER_OBSERVER,       /* it is an observer */
-    CONCLAVE_HAND_OVER_ANOTHER_ACTIVE, /* a third one became active, or the previous one anew */
-    CONCLAVE_HAND_OVER_LATE,           /* it has not become active and ready in time */
-};
-
-/* "DONE", "NO_MEMBER", ... Static. */
-CONCLAVE_API const char *conclave_hand_over_outcome_name(enum conclave_hand_over_outcome outcome);
-
-/* Begin with CONCLAVE_HAND_OVER_INIT; the library sets the rest. */
-struct conclave_hand_over {
-    size_t size;
-    enum conclave_hand_over_outcome outcome;
-    /* Id of the member that is active now, "" if none is. The beginning of one that is longer. */
-    char active[256];
-    struct conclave_token token; /* its token */
-};
-#define CONCLAVE_HAND_OVER_INIT CONCLAVE_INIT(conclave_hand_over)
 
 /* Makes the listed member `id` active in place of the present one: that one steps down cleanly (the
  * successor fences it if it does not), and no other member competes meanwhile. If id does not become

@@ -50,6 +50,10 @@ struct conclave_lock_callbacks {
 
     /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_lock *lock, int why, void *ctx);
+
+    /* An operator wants a contender that waits to hold the lock (conclave_lock_hand_over): release it.
+     * May be ignored. NULL: on_revoke_request is called. */
+    void (*on_hand_over_request)(struct conclave_lock *lock, void *ctx);
 };
 #define CONCLAVE_LOCK_CALLBACKS_INIT CONCLAVE_INIT(conclave_lock_callbacks)
 

@@ -37,7 +37,7 @@ static void on_closed(struct conclave_lock *lock, int why, void *ctx)
 }
 
 static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, on_lost, on_revoke,
-                                                         on_closed};
+                                                         on_closed, NULL};
 
 void locker_connect_to(struct locker *l, struct fake_zk *zk, int endpoint, const char *name,
                        const char *servers, int64_t session_ms)

@@ -243,6 +243,110 @@ def test_semaphore():
     fourth.started()
 
 
+# --- hand-over by an operator: of locks, and of elections, which obey by themselves ------------------------------------------
+
+
+BOTH = (("lock", "holder"), ("elect", "leader"))
+
+
+def in_line(verb, path, *words, names="abc"):
+    """Named ones in this order; the first holds and runs its child."""
+    line = {}
+    for name in names:
+        line[name] = cli.Elect(path, "--id", name, *words, verb=verb, child=[])
+        waits(path, len(line))
+    line[names[0]].started()
+    return line
+
+
+def end_line(line):
+    """The last first: each that ends runs nothing any more."""
+    for one in line.values():
+        if one.process.poll() is None:
+            one.signal(signal.SIGTERM)
+    for one in line.values():
+        one.process.wait(cli.WAIT_S)
+
+
+def test_E197_hand_over():
+    """The named one runs after the child of the holder has gone, with a larger token; no other runs in between."""
+    for verb, role in BOTH:
+        path = "/hand-" + verb
+        line = in_line(verb, path)
+        token, _, pid = line["a"].started()
+        answer = cli.okj(verb, path, "--hand-over", "c")
+        assert answer[role] == "c" and answer["token"] > token, answer
+        assert cli.gone(pid)
+        assert line["c"].started()[0] == answer["token"] and line["c"].started()[1] > line["a"].alive_ns()
+        assert "handed over, as an operator asked, the command was ended" in line["a"].end(76)
+        assert line["b"].starts() == [] and line["a"].status()[0]["reason"] == "lost"
+        waits(path, 2)
+        assert cli.ok(verb, path, "--hand-over", "c") == f"{role}\tc\t{answer['token']}\n"
+        node = cli.okj(verb, "--list", path)["contenders" if verb == "lock" else "participants"][1]["node"]
+        assert cli.okj(verb, path, "--hand-over", node)[role] == "b"
+        assert line["b"].started()[1] > line["c"].alive_ns()
+        end_line(line)
+        assert contenders(path) == []
+
+
+def test_E198_hand_over_refused():
+    """With a reason and without harm: the holder goes on, and no request is left."""
+    for verb, role in BOTH:
+        path = "/hand-refused-" + verb
+        cli.refused(1, "z cannot take over: nobody is in line; .*: nobody", verb, path, "--hand-over", "z")
+        cli.refused(64, "without a command", verb, path, "--hand-over", "z", "--", "true")
+        line = in_line(verb, path)
+        cli.refused(1, f"z is not in line, or has left it; {role}: a; see .*--list", verb, path, "--hand-over", "z")
+        twin = cli.Elect(path, "--id", "b", verb=verb, child=[])
+        waits(path, 4)
+        cli.refused(1, "b is the id of several contenders: give the name of a node", verb, path, "--hand-over", "b")
+        assert not cli.gone(line["a"].started()[2]) and len(contenders(path)) == 4
+        end_line({**line, "twin": twin})
+        foreign = in_line(verb, path + "-foreign", "--naming", "lock", names="ab")
+        cli.refused(1, "b cannot take over: the nodes there are those of another library's", verb, path + "-foreign",
+                    "--hand-over", "b")
+        assert not cli.gone(foreign["a"].started()[2])
+        end_line(foreign)
+
+
+def test_E199_hand_over_in_trouble():
+    """The holder hangs: it is late, and nothing is left; it is killed meanwhile: the named one still comes next; the named one is
+    killed meanwhile: the next in line takes over."""
+    for verb, role in BOTH:
+        path = "/hand-trouble-" + verb
+        line = in_line(verb, path, "--no-guardian", "--session", "20s")
+        line["a"].signal(signal.SIGSTOP)
+        cli.refused(75, f"c has not taken over in time: .*; {role}: a", verb, path, "--hand-over", "c", "--timeout", "1s")
+        assert len(contenders(path)) == 3
+        line["a"].signal(signal.SIGCONT)
+        assert line["b"].starts() == line["c"].starts() == []
+        end_line(line)
+        line = in_line(verb, path)
+        line["a"].signal(signal.SIGSTOP)
+        with subprocess.Popen([cli.program(), verb, path, "--hand-over", "c", "--server", cli.server.host],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as operator:
+            waits(path, 4)  # the request is there
+            cli.refused(1, "another hand-over is in progress", verb, path, "--hand-over", "b")
+            line["a"].signal(signal.SIGKILL)
+            out, err = operator.communicate(timeout=cli.WAIT_S)
+            assert out.decode().startswith(f"{role}\tc\t"), (out, err)
+        line["c"].started()
+        assert line["b"].starts() == []
+        end_line(line)
+        line = in_line(verb, path)
+        line["a"].signal(signal.SIGSTOP)
+        with subprocess.Popen([cli.program(), verb, path, "--hand-over", "c", "--server", cli.server.host],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as operator:
+            waits(path, 4)
+            line["c"].signal(signal.SIGKILL)
+            line["a"].signal(signal.SIGCONT)
+            out, err = operator.communicate(timeout=cli.WAIT_S)
+        # a may be gone, and c first, before the session of c ends.
+        assert b"is not in line, or has left it" in err or out.decode().startswith(f"{role}\tc\t"), (out, err)
+        line["b"].started()
+        end_line(line)
+
+
 def test_list():
     """The holders and the waiters: lines and JSON, of a lock with readers and writers and of a semaphore."""
     assert cli.ok("lock", "--list", "/listed") == "" and cli.ok("semaphore", "--list", "/listed") == ""

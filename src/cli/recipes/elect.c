@@ -1,6 +1,7 @@
 /* conclave elect: arguments, help, how to lead (hold_command.h), and --list and --watch. */
 #include "cli/common/record.h"
 #include "cli/recipes/acquire.h"
+#include "cli/recipes/hand_over.h"
 #include "cli/recipes/hold_functions.h"
 
 #include <conclave/election.h>
@@ -11,6 +12,7 @@ struct elect_options {
     struct hold_options hold;
     bool watch;
     const char *data; /* may be NULL */
+    const char *hand_over_to;
     int64_t takeover_delay_ms;
     int ack_on; /* 1: fd */
     int naming; /* enum conclave_naming */
@@ -39,6 +41,10 @@ static const struct option_row ROWS[] = {
     OPTION_GROUP(ACQUIRE_ROWS, FIELD(hold)),
     {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL,
      "Print the leader, and each change of leader. Only nodes with the names of --naming count."},
+    {"hand-over", 0, OPTION_STRING, FIELD(hand_over_to), "ID",
+     "Make the candidate ID (an id or node of --list) lead in place of the present leader, within "
+     "--timeout; default 1m. The leader stops first; it and the candidates between the two go to "
+     "the end of the line. Only with the names of --naming native."},
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
 };
@@ -85,7 +91,7 @@ static const char MORE[] =
 static const struct command_usage USAGE = {
     .name = "elect",
     .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]",
-                                   "--list PATH", "--watch PATH", NULL},
+                                   "--list PATH", "--watch PATH", "PATH --hand-over ID", NULL},
     .about = ABOUT,
     .rows = ROWS,
     .more = MORE,
@@ -141,6 +147,7 @@ static int elect_ack(void *holding)
 static const struct hold_kind LEADING = {
     .role = "leader",
     .lost = "leadership lost",
+    .handed_over = "handed over, as an operator asked",
     .withdrawn = "the candidacy is withdrawn",
     .busy = "another leads",
     .late = "not elected",
@@ -257,6 +264,8 @@ static int elect_check(const struct elect_options *o)
     const struct usage_rule rules[] = {
         {o->hold.list && o->watch, "give --list or --watch, not both"},
         {o->watch && command, "--watch runs no command"},
+        {o->hand_over_to != NULL && (command || o->watch || o->hold.list),
+         "--hand-over goes without a command, --list and --watch"},
         {o->hold.forever && !command, "--forever wants a command behind \"--\""},
         {o->hold.ready_fd && !command, "--ack-on fd wants a command behind \"--\""},
         {false, NULL},
@@ -277,7 +286,10 @@ int command_elect(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    return o.watch       ? elect_watch(&o)
-           : o.hold.list ? hold_look(&o.hold, elect_list, &o)
-                         : hold_run(&o.hold);
+    const struct hand_over_form form = {&o.hold, o.hand_over_to, LEADING.role,
+                                        conclave_election_hand_over};
+    return o.hand_over_to != NULL ? hand_over_form_run(&form)
+           : o.watch              ? elect_watch(&o)
+           : o.hold.list          ? hold_look(&o.hold, elect_list, &o)
+                                  : hold_run(&o.hold);
 }

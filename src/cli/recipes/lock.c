@@ -1,5 +1,6 @@
 /* conclave lock: arguments, help, and how to hold a lock (hold_command.h). */
 #include "cli/recipes/acquire.h"
+#include "cli/recipes/hand_over.h"
 #include "cli/recipes/hold_functions.h"
 
 #include <conclave/lock.h>
@@ -9,6 +10,7 @@ struct lock_options {
     bool read;
     bool write;
     int naming; /* index of lock_namings */
+    const char *hand_over_to;
 };
 
 static const enum conclave_naming lock_namings[] = {
@@ -28,6 +30,11 @@ static const struct option_row ROWS[] = {
      "Conclave's; latch: those of Curator's LeaderLatch; lock: those of its InterProcessMutex, "
      "InterProcessReadWriteLock and LeaderSelector, and of go-zookeeper's Lock; kazoo: those of "
      "kazoo's locks and Election; plain: numbers alone, as gozk's GlobalLock has them."},
+    {"hand-over", 0, OPTION_STRING, FIELD(hand_over_to), "ID",
+     "Give the lock to the contender ID (an id or node of --list) in place of the present holder, "
+     "within --timeout; default 1m. The holder's CMD is ended first; the contenders between the two "
+     "go to the end of the line. Only with the names of --naming native, and only if the holder is "
+     "this command or a program that obeys such requests."},
     OPTION_GROUP(HOLD_ROWS, FIELD(hold)),
     {.name = NULL},
 };
@@ -57,7 +64,7 @@ static const char MORE[] =
 static const struct command_usage USAGE = {
     .name = "lock",
     .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]",
-                                   "--list PATH", NULL},
+                                   "--list PATH", "PATH --hand-over ID", NULL},
     .about = ABOUT,
     .rows = ROWS,
     .more = MORE,
@@ -76,10 +83,19 @@ static void lock_on_acquired(struct conclave_lock *lock, int error, struct concl
     hold_answered(ctx, error, token.czxid, error == 0 ? conclave_lock_lease_until_ns(lock) : 0);
 }
 
+/* Ends CMD as if the lock was lost; the main thread then releases it. */
+static void lock_on_hand_over(struct conclave_lock *lock, void *ctx)
+{
+    hold_revoked(ctx, CONCLAVE_ECANCELED, conclave_lock_lease_left_ms(lock));
+}
+
 static int lock_start(struct hold *r, void **ret_holding)
 {
-    static const struct conclave_lock_callbacks callbacks = {
-        .size = sizeof callbacks, .on_lost = lock_hold_lost, .on_closed = lock_hold_closed};
+    static const struct conclave_lock_callbacks callbacks = {.size = sizeof callbacks,
+                                                             .on_lost = lock_hold_lost,
+                                                             .on_closed = lock_hold_closed,
+                                                             .on_hand_over_request =
+                                                                 lock_on_hand_over};
     const struct lock_options *own = r->options->own;
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
@@ -105,8 +121,9 @@ static int lock_start(struct hold *r, void **ret_holding)
 #define LOCK_KIND(role_)                                                                           \
     {                                                                                              \
         .role = (role_), .lost = "lock lost", .withdrawn = "the lock is released",                 \
-        .busy = "held by another", .late = "not acquired", .see = "who holds it",                  \
-        .start = lock_start, HOLD_FUNCTIONS_OF(lock)                                               \
+        .handed_over = "handed over, as an operator asked", .busy = "held by another",             \
+        .late = "not acquired", .see = "who holds it", .start = lock_start,                        \
+        HOLD_FUNCTIONS_OF(lock)                                                                    \
     }
 
 static const struct hold_kind HOLDER = LOCK_KIND("holder");
@@ -130,9 +147,15 @@ int command_lock(int argc, char **argv)
         const struct usage_rule rules[] = {
             {o.read && o.write, "give --read or --write, not both"},
             {(o.read || o.write) && alone, "--naming latch and plain have no readers and writers"},
+            {o.hand_over_to != NULL && (o.hold.command != NULL || o.hold.list),
+             "--hand-over goes without a command and --list"},
             {false, NULL},
         };
         code = usage_check(&USAGE, rules);
     }
-    return code != OPTIONS_GO_ON ? code : acquire_run(&o.hold, false);
+    const struct hand_over_form form = {&o.hold, o.hand_over_to, HOLDER.role,
+                                        conclave_lock_hand_over};
+    return code != OPTIONS_GO_ON    ? code
+           : o.hand_over_to != NULL ? hand_over_form_run(&form)
+                                    : acquire_run(&o.hold, false);
 }

@@ -58,7 +58,8 @@ static void child_ended(struct hold *r, const struct supervisor_report *report)
     /* A term that was lost is also followed by the next one when its command was killed after the end of the lease: it
      * was fenced while this process was stopped. */
     bool over = o->lasting && r->holding != NULL && o->kind->lease_until_ns(r->holding) == 0;
-    bool lost = report->lost || over || hold_news_read(r).revoked;
+    struct hold_news news = hold_news_read(r);
+    bool lost = report->lost || over || news.revoked;
     assert(o->command != NULL);
     hold_child_is_gone(r);
     if (r->exec_errno != 0) {
@@ -74,7 +75,8 @@ static void child_ended(struct hold *r, const struct supervisor_report *report)
         r->withdraw = true; /* it would not be better the next time */
         hold_leave(r, "denied", CLI_EXIT_DENIED, code);
     } else if (lost) {
-        fprintf(stderr, "conclave %s: %s: %s%s\n", o->usage->name, o->path, o->kind->lost,
+        fprintf(stderr, "conclave %s: %s: %s%s\n", o->usage->name, o->path,
+                hold_lost_text(r, &news),
                 never ? " before the command was started" : ", the command was ended");
         hold_lost(r, never ? -1 : code);
     } else {

@@ -22,12 +22,13 @@ struct hold;
 /* A kind of hold: leadership, a lock, one place of a semaphore. Functions of the library; holding is
  * what start made. */
 struct hold_kind {
-    const char *role;      /* CONCLAVE_ROLE */
-    const char *lost;      /* "leadership lost" */
-    const char *withdrawn; /* "the candidacy is withdrawn" */
-    const char *busy;      /* "held by another": why not now (--try); NULL: it knows no --try */
-    const char *late;      /* "not elected", with "within TIME" behind it */
-    const char *see;       /* "who leads": the subject of --list */
+    const char *role;        /* CONCLAVE_ROLE */
+    const char *lost;        /* "leadership lost" */
+    const char *handed_over; /* said instead when CONCLAVE_ECANCELED ended the term; NULL: lost */
+    const char *withdrawn;   /* "the candidacy is withdrawn" */
+    const char *busy;        /* "held by another": why not now (--try); NULL: it knows no --try */
+    const char *late;        /* "not elected", with "within TIME" behind it */
+    const char *see;         /* "who leads": the subject of --list */
     /* Queues up: *ret_holding, whose callbacks call hold_granted and its kin. 0 or why not. */
     int (*start)(struct hold *r, void **ret_holding);
     /* Gives up what it has or waits for; hold_closed follows. */
@@ -181,6 +182,9 @@ void hold_failed(struct hold *r, int why);
 void hold_answered(struct hold *r, int error, int64_t token, int64_t until_ns); /* either */
 void hold_revoked(struct hold *r, int why, int64_t stop_within_ms);
 void hold_closed(struct hold *r, int why);
+
+/* Why the term has ended, in words. */
+const char *hold_lost_text(const struct hold *r, const struct hold_news *news);
 
 /* A copy of the news. */
 struct hold_news hold_news_read(struct hold *r);

@@ -104,6 +104,13 @@ void hold_closed(struct hold *r, int why)
     waiter_wake(&r->waiter);
 }
 
+const char *hold_lost_text(const struct hold *r, const struct hold_news *news)
+{
+    const struct hold_kind *kind = r->options->kind;
+    bool handed_over = news->revoked && news->revoked_why == CONCLAVE_ECANCELED;
+    return handed_over && kind->handed_over != NULL ? kind->handed_over : kind->lost;
+}
+
 struct hold_news hold_news_read(struct hold *r)
 {
     pthread_mutex_lock(&r->lock);

@@ -268,7 +268,7 @@ static void step_holding(struct hold *r, const struct hold_news *news)
     pthread_mutex_unlock(&r->lock);
     if (r->options->command == NULL && news->revoked) {
         fprintf(stderr, "conclave %s: %s: %s\n", r->options->usage->name, r->options->path,
-                r->options->kind->lost);
+                hold_lost_text(r, news));
         hold_lost(r, -1);
     }
 }

@@ -1,6 +1,7 @@
 #include "recipes/engine/contender_names.h"
 
 #include "base/random.h"
+#include "recipes/engine/option_copies.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -234,4 +235,40 @@ size_t contenders_find(const struct line_entry *list, size_t count, const char *
         i++;
     }
     return i;
+}
+
+/* --- requests to hand over ----------------------------------------------------------- */
+
+static const char hand_over_label[] = "hand-over-";
+
+void hand_over_name(const char *to, char buf[HAND_OVER_NAME_MAX])
+{
+    char mark[2 * HAND_OVER_MARK_BYTES + 1];
+    random_text(mark, HAND_OVER_MARK_BYTES);
+    (void)snprintf(buf, HAND_OVER_NAME_MAX, "%s%s-%s", hand_over_label, to, mark);
+}
+
+bool hand_over_parse(const char *name, char ret_to[NAME_MAX_LEN])
+{
+    size_t label = sizeof hand_over_label - 1;
+    size_t len = strlen(name);
+    size_t mark = 2 * HAND_OVER_MARK_BYTES;
+    if (strncmp(name, hand_over_label, label) != 0 || len <= label + mark + 1 ||
+        len - label - mark - 1 >= NAME_MAX_LEN || name[len - mark - 1] != '-') {
+        return false;
+    }
+    (void)snprintf(ret_to, NAME_MAX_LEN, "%.*s", (int)(len - label - mark - 1), name + label);
+    return true;
+}
+
+void hand_over_find(const struct conclave_reply *reply, char ret_to[NAME_MAX_LEN])
+{
+    char to[NAME_MAX_LEN];
+    ret_to[0] = '\0';
+    for (size_t i = 0; i < reply->children_count; i++) {
+        if (hand_over_parse(reply->children[i], to) &&
+            (ret_to[0] == '\0' || strcmp(to, ret_to) < 0)) {
+            memcpy(ret_to, to, sizeof to);
+        }
+    }
 }

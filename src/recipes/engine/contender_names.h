@@ -21,6 +21,8 @@ enum {
     NAME_PREFIX_MAX = 64, /* guid and marker, with the NUL */
     NAME_MAX_LEN = 96,    /* a contender's whole name, with the NUL */
     NAMES_SPAN = 1 << 30, /* numbers further apart than this are ordered by czxid */
+    HAND_OVER_MARK_BYTES = 8,
+    HAND_OVER_NAME_MAX = NAME_MAX_LEN + 32, /* of a request to hand over, with the NUL */
 };
 
 /* The kind of hold that a contender's name asks for; in elections and semaphores only NAME_PLAIN. */
@@ -84,6 +86,16 @@ bool contenders_need_czxid(const struct line_entry *list, size_t count);
 
 /* Sorts, first come first. by_czxid: by czxid, those without one (gone) last. */
 void contenders_sort(struct line_entry *list, size_t count, bool by_czxid);
+
+/* An operator's request to hand over to a contender: a child beside it, of no naming, that carries the contender's name
+ * and a random mark. */
+void hand_over_name(const char *to, char buf[HAND_OVER_NAME_MAX]);
+
+/* Whether a child is such a request, and of which contender. */
+bool hand_over_parse(const char *name, char ret_to[NAME_MAX_LEN]);
+
+/* The contender that the children's requests name, "" without one. Of several (there is one at a time) always the same. */
+void hand_over_find(const struct conclave_reply *reply, char ret_to[NAME_MAX_LEN]);
 
 /* Position of a name, or count when it is not there. */
 size_t contenders_find(const struct line_entry *list, size_t count, const char *name);

@@ -20,6 +20,8 @@ struct deletion {
     bool looked; /* they were just read, and end so */
     void (*done)(void *ctx);
     void *ctx;
+    bool gives_up;   /* when the server refuses for good */
+    int *ret_result; /* error of the last answer; NULL: nobody asks */
 };
 
 static void deletion_end(struct deletion *d)
@@ -54,8 +56,11 @@ static bool guaranteed_delete_is_over(const struct conclave_client *client,
     if (error == 0 || error == CONCLAVE_NO_NODE || state_is_final(state)) {
         return true;
     }
+    if ((d->persistent || d->gives_up) && error_is_fatal(error)) {
+        return true;
+    }
     if (d->persistent) {
-        return error_is_fatal(error);
+        return false;
     }
     return client_session_id(client) != d->session_id || state == CONCLAVE_STATE_LOST ||
            error == CONCLAVE_SESSION_EXPIRED;
@@ -82,6 +87,9 @@ static void guaranteed_delete_on_answer(struct conclave_client *client,
         return;
     }
     if (guaranteed_delete_is_over(client, d, reply->error)) { /* gone, or another's */
+        if (d->ret_result != NULL && error_is_fatal(reply->error)) {
+            *d->ret_result = reply->error;
+        }
         deletion_end(d);
         return;
     }
@@ -162,6 +170,41 @@ struct deletion *deletion_create_marked(const char *path, const char *mark)
 void deletion_forget(struct deletion *d)
 {
     d->done = NULL;
+    d->ret_result = NULL;
+}
+
+struct deletion_wait {
+    struct conclave_client *client;
+    bool done;
+};
+
+static void deletion_on_done(void *ctx)
+{
+    struct deletion_wait *wait = ctx;
+    wait->done = true;
+    client_notify(wait->client);
+}
+
+static bool deletion_is_done(void *ctx)
+{
+    return ((struct deletion_wait *)ctx)->done;
+}
+
+int deletes_run(struct deletes *deletes, struct deletion *d_take, int64_t deadline_ns)
+{
+    struct conclave_client *client = deletes->rt->client;
+    struct deletion_wait wait = {.client = client};
+    int result = 0;
+    client_ref(client);
+    d_take->gives_up = true;
+    d_take->ret_result = &result;
+    deletes_start(deletes, d_take, deletion_on_done, &wait);
+    if (client_wait(client, deletion_is_done, &wait, deadline_ns) != 0) {
+        deletion_forget(d_take);
+        result = CONCLAVE_ETIMEDOUT;
+    }
+    client_unref(client);
+    return result;
 }
 
 void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),

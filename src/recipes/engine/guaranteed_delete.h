@@ -45,6 +45,11 @@ struct deletion *deletion_create_marked(const char *path, const char *mark);
 /* Whether a node's data end with the mark. */
 bool data_has_mark(const struct conclave_reply *reply, const char *mark);
 
+/* Starts it and waits until it has ended, at most until deadline_ns (or CONCLAVE_FOREVER). 0: it is gone.
+ * CONCLAVE_ETIMEDOUT: this goes on. Of a deletion that the server refuses for good, the error; it is not tried again then. */
+int deletes_run(struct deletes *deletes, struct deletion *d_take,
+                int64_t deadline_ns) CONCLAVE_MUST_USE;
+
 /* Of one that was started and whose done was not called: it is not called any more. */
 void deletion_forget(struct deletion *d);
 

@@ -22,6 +22,27 @@ static bool current(const struct place *p, const struct step *step)
     return step->generation == p->generation && p->node != NULL;
 }
 
+/* Whether requests to hand over count here: clients of other libraries do not know them. */
+static bool can_pass(const struct place *p)
+{
+    return p->class->pass != NULL && p->naming == CONCLAVE_NAMING_NATIVE;
+}
+
+static void own_written(struct place *p, int64_t zxid)
+{
+    if (can_pass(p) && zxid > p->own_zxid) {
+        p->own_zxid = zxid;
+        p->look = true;
+        p->last = false;
+    }
+}
+
+/* Our node was written to, or may have been: only the list tells what has become of the line. */
+static bool is_called(const struct place *p)
+{
+    return can_pass(p) && (p->look || !p->own.armed);
+}
+
 /* Our own node, as this session sees it: it has to be the one that was created, by this
  * session. */
 static void on_own(struct step *step, const struct conclave_reply *reply)
@@ -36,8 +57,11 @@ static void on_own(struct step *step, const struct conclave_reply *reply)
         p->class->trouble(p, reply->error);
     } else if (reply->stat.ephemeral_owner != p->session_id || reply->stat.czxid != p->czxid) {
         p->class->gone(p);
-    } else if (p->class->own != NULL) {
-        p->class->own(p, reply);
+    } else {
+        own_written(p, reply->stat.mzxid);
+        if (p->class->own != NULL) {
+            p->class->own(p, reply);
+        }
     }
 }
 
@@ -47,7 +71,7 @@ static void on_before(struct step *step, const struct conclave_reply *reply)
     watch_slot_answered(&p->before, reply->error == 0);
     if (!current(p, step)) {
         watch_slot_clear(&p->before);
-    } else if (reply->error == CONCLAVE_NO_NODE && p->last) {
+    } else if (reply->error == CONCLAVE_NO_NODE && p->last && !is_called(p)) {
         watch_slot_clear(&p->before);
         p->last = false;
         p->class->free(p);
@@ -86,6 +110,9 @@ static bool is_last(const struct place *p, const struct line_entry *list, size_t
                     size_t before)
 {
     size_t other;
+    if (p->handed_to[0] != '\0') {
+        return false; /* the list will tell whether to let another pass */
+    }
     if (p->class->kinds &&
         (list[before].kind != NAME_PLAIN || p->naming == CONCLAVE_NAMING_KAZOO)) {
         return false;
@@ -126,18 +153,40 @@ static void list_children(struct place *p)
     submit(p, &p->step, &op, line_position_on_children);
 }
 
+/* Whether a request names one behind ours. */
+static bool is_passed(const struct place *p, const struct line_entry *list, size_t count, size_t at)
+{
+    if (p->handed_to[0] == '\0' || !can_pass(p)) {
+        return false;
+    }
+    size_t to = contenders_find(list, count, p->handed_to);
+    return to < count && at < to;
+}
+
 /* The list is in order: we are not in it, have to wait, or are free. */
 static void take_place(struct place *p, const struct line_entry *list, size_t count)
 {
     size_t at = contenders_find(list, count, path_name(p->node));
     size_t before = 0;
+    bool looking = p->looking;
+    p->looking = false;
     if (at == count) {
         p->class->gone(p);
         return;
     }
+    bool passed = is_passed(p, list, count, at);
+    if (looking) {
+        p->look = false;
+        if (passed) {
+            (void)p->class->pass(p);
+        }
+        return;
+    }
     enum place_verdict verdict = p->class->judge(p, list, count, at, &before);
     p->behind = count - 1 - at;
-    if (verdict == PLACE_FREE) {
+    if (verdict == PLACE_FREE && passed && p->class->pass(p)) {
+        place_forget_before(p);
+    } else if (verdict == PLACE_FREE) {
         place_forget_before(p);
         p->crowd = false;
         p->class->free(p);
@@ -273,6 +322,7 @@ static void line_position_on_children(struct step *step, const struct conclave_r
         p->class->trouble(p, CONCLAVE_ENOMEM);
     } else {
         p->list_zxid = reply->zxid;
+        hand_over_find(reply, p->handed_to);
         if (contenders_need_czxid(list, count)) {
             order_by_czxid(p, list, count);
         } else {
@@ -303,6 +353,7 @@ void place_run(struct place *p, bool queued)
             return;
         }
     }
+    p->looking = false;
     if (queued && p->naming == CONCLAVE_NAMING_FIXED) {
         p->class->free(p);
     } else if (queued && !p->before.armed) {
@@ -311,6 +362,9 @@ void place_run(struct place *p, bool queued)
         } else {
             list_children(p);
         }
+    } else if (!queued && p->look) {
+        p->looking = true;
+        list_children(p);
     }
 }
 
@@ -332,6 +386,10 @@ void place_enter(struct place *p, const char *node, int64_t session_id, int64_t 
     p->crowd = false;
     p->last = false;
     p->herd = false;
+    p->look = false;
+    p->looking = false;
+    p->own_zxid = czxid;
+    p->handed_to[0] = '\0';
 }
 
 void place_leave(struct place *p)

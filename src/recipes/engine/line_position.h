@@ -5,6 +5,10 @@
  * left. If another contender was in its way, it also reads the list and sets a watch. No other
  * contender sends a request. So a hand-over does not read the list, even if the list is long.
  *
+ * An operator's request to hand over to a contender is a child that names it (hand_over_parse). Every list shows it, and
+ * who makes it also writes to the nodes of the contenders that hold, and of the next one, which would read no list: their
+ * watches on their own nodes make them read it. All before the named one let it pass (pass).
+ *
  * Lock of the client held for all functions.
  */
 #ifndef RECIPES_ENGINE_LINE_POSITION_H
@@ -40,6 +44,9 @@ struct place_class {
     void (*own)(struct place *place, const struct conclave_reply *reply);
     /* It would have to wait: whether to. NULL: always. */
     bool (*wait)(struct place *place);
+    /* An operator wants one behind ours in its place: ours stops being in the way, or is about to. False: it does not,
+     * and the request is of no meaning here. NULL: never. */
+    bool (*pass)(struct place *place);
     bool kinds;    /* the contenders include readers and writers */
     bool together; /* our node is read and the list made at once, not one after the other: free may
                       come before our node was verified (place_verified) */
@@ -60,9 +67,13 @@ struct place {
     bool crowd;               /* on all children */
     bool herd;                /* not on a single one any more: see doubts */
     bool last;                /* only the one it waits for is in the way */
-    size_t behind;            /* contenders behind it in the last list */
-    int64_t list_zxid;        /* of the last list */
-    struct line_entry *list;  /* while czxids are fetched; names on the heap in list_names */
+    bool look;        /* our node was written to: is it because of a request to hand over? */
+    bool looking;     /* the list is being read for this alone */
+    int64_t own_zxid; /* of the last such write */
+    char handed_to[NAME_MAX_LEN]; /* the contender that a request in the last list names, or "" */
+    size_t behind;                /* contenders behind it in the last list */
+    int64_t list_zxid;            /* of the last list */
+    struct line_entry *list;      /* while czxids are fetched; names on the heap in list_names */
     char **list_names;
     size_t list_count;
     size_t list_next;

@@ -56,12 +56,27 @@ static bool election_wait_in_line(struct place *place)
     return false;
 }
 
+/* A leader steps down as if it had resigned; who waits joins again, at the end. */
+static bool election_pass(struct place *place)
+{
+    struct contender *c = CONTAINER_OF(place, struct contender, place);
+    struct conclave_election *e = election_of(c);
+    bool granted = contender_is_granted(c);
+    if (granted ? !e->options.requeue : e->options.no_wait) {
+        contender_end(c, granted ? CONCLAVE_ECANCELED : CONCLAVE_EBUSY);
+    } else if (e->resign == RESIGN_NONE) {
+        e->resign = RESIGN_REQUEUE;
+    }
+    return true;
+}
+
 static const struct place_class election_place_class = {
     .judge = place_judge_first,
     .free = contender_place_free,
     .gone = contender_place_gone,
     .trouble = contender_place_trouble,
     .wait = election_wait_in_line,
+    .pass = election_pass,
 };
 
 /* The lease is proved while the takeover is checked; every proof starts this check again. */

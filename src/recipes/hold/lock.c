@@ -203,6 +203,7 @@ static void lock_joined(struct contender *c)
     struct conclave_lock *l = lock_of(c);
     l->kind = c->create.node.kind;
     l->revokes_due = 0;
+    l->hand_over_due = false;
     l->revoke_zxid = c->czxid;
     semaphore_joined(l);
 }
@@ -264,6 +265,7 @@ static void lock_revoked(struct contender *c)
     lock_change_end(l, CONCLAVE_ELOST);
     l->lost_due = l->callbacks.on_lost != NULL;
     l->revokes_due = 0;
+    l->hand_over_due = false;
 }
 
 /* The owner gives it up, or the handle ends: from HELD or STOPPING. */
@@ -288,6 +290,7 @@ int lock_let_go(struct conclave_lock *l, uint64_t owner, bool *ret_last)
         *ret_last = true;
         l->lost_due = false;
         l->revokes_due = 0;
+        l->hand_over_due = false;
         lock_give_up(l);
         contender_run(&l->c);
     }
@@ -449,6 +452,21 @@ static void lock_tell_revoke(struct conclave_lock *l)
     }
 }
 
+/* One that knows no such request is asked to release, in favour of nobody. */
+static void lock_tell_hand_over(struct conclave_lock *l)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    void (*ask)(struct conclave_lock * lock, void *ctx) = l->callbacks.on_hand_over_request != NULL
+                                                              ? l->callbacks.on_hand_over_request
+                                                              : l->callbacks.on_revoke_request;
+    l->hand_over_due = false;
+    if (ask != NULL) {
+        client_unlock(client);
+        ask(l, l->c.ctx);
+        client_lock(client);
+    }
+}
+
 static bool lock_tell(struct contender *c)
 {
     struct conclave_lock *l = lock_of(c);
@@ -458,6 +476,8 @@ static bool lock_tell(struct contender *c)
         lock_tell_lost(l);
     } else if (l->revokes_due > 0 && c->state == CONTENDER_HELD) {
         lock_tell_revoke(l);
+    } else if (l->hand_over_due && c->state == CONTENDER_HELD) {
+        lock_tell_hand_over(l);
     } else if (!list_empty(&l->released)) {
         lock_tell_released(l);
     } else {

@@ -92,6 +92,7 @@ struct conclave_lock {
     bool lost_due;        /* on_lost has to run */
     int64_t revoke_zxid;  /* of the last request that was seen */
     unsigned revokes_due; /* calls of on_revoke_request that are due */
+    bool hand_over_due;   /* on_hand_over_request has to run */
 
     /* Changing the kind. */
     enum lock_change change;

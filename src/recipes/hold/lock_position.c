@@ -84,12 +84,29 @@ static void lock_place_own(struct place *place, const struct conclave_reply *rep
     lock_revoke_look(lock_of_place(place), reply);
 }
 
+/* A holder is asked to release; an acquire that waits joins again, at the end. */
+static bool lock_place_pass(struct place *place)
+{
+    struct conclave_lock *l = lock_of_place(place);
+    if (l->permits > 0) {
+        return false;
+    }
+    if (l->c.state == CONTENDER_HELD) {
+        l->hand_over_due = true;
+        handle_post(&l->c.handle);
+    } else if (lock_place_wait(place)) {
+        l->serving = NULL;
+    }
+    return true;
+}
+
 const struct place_class lock_place_class = {
     .judge = lock_judge,
     .free = lock_place_free,
     .gone = contender_place_gone,
     .own = lock_place_own,
     .wait = lock_place_wait,
+    .pass = lock_place_pass,
     .doubts = lock_place_doubts,
     .trouble = contender_place_trouble,
     .kinds = true,

@@ -25,13 +25,6 @@ struct hand_over {
     struct conclave_hand_over *ret; /* never NULL */
 };
 
-const char *conclave_hand_over_outcome_name(enum conclave_hand_over_outcome outcome)
-{
-    static const char *const names[] = {"DONE",     "NOBODY_ACTIVE",  "NO_MEMBER", "NOT_HEALTHY",
-                                        "OBSERVER", "ANOTHER_ACTIVE", "LATE"};
-    return (unsigned)outcome <= CONCLAVE_HAND_OVER_LATE ? names[outcome] : "UNKNOWN";
-}
-
 static int64_t left_ms(const struct hand_over *h)
 {
     const struct blocking *b = &h->q.blocking;
@@ -113,7 +106,7 @@ static int request_set(struct hand_over *h, const char *to, int64_t from, bool c
     buf_init(&text, 0);
     breadcrumb_write(&text, CONCLAVE_ELECTOR_LAYOUT_NATIVE, &request);
     if (buf_ok(&text) && create) {
-        error = operator_node_make(&h->request, &h->q, "/HandOver", buf_slice(&text));
+        error = operator_node_make(&h->request, &h->q, "/HandOver", buf_slice(&text), NULL, 0);
     } else if (buf_ok(&text)) {
         error = operator_node_set(&h->request, buf_slice(&text));
     }
@@ -216,8 +209,8 @@ static int hand_over_run(struct hand_over *h)
     }
     h->q.blocking.deadline_ns =
         client_now_ns(h->q.blocking.client) + (int64_t)TAKE_BACK_MS * 1000000;
-    operator_node_end(&h->request);
-    return error;
+    int ended = operator_node_end(&h->request);
+    return error == 0 ? ended : error;
 }
 
 /* To one that is not active. */

@@ -300,15 +300,15 @@ static int reset_end(struct elector_question *q, const struct conclave_elector_p
 static int reset_locked(struct elector_question *q, const struct conclave_elector_parent_options *o)
 {
     struct operator_node lock;
-    int error = operator_node_make(&lock, q, LOCK, slice_str(LOCK_TEXT));
+    int error = operator_node_make(&lock, q, LOCK, slice_str(LOCK_TEXT), o->acl, o->acl_count);
     if (error != 0) {
         return error == CONCLAVE_NO_NODE ? 0 : error; /* there is nothing to delete */
     }
     error = reset_begin(q, lock.path);
     error = error == 0 ? reset_delete(q, false) : error;
     error = error == 0 ? reset_end(q, o, &lock) : error;
-    operator_node_end(&lock);
-    return error;
+    int ended = operator_node_end(&lock);
+    return error == 0 ? ended : error;
 }
 
 int conclave_elector_reset(struct conclave_recipes *rt, const char *dir,

@@ -28,6 +28,8 @@ static int node_look(struct operator_node *n)
 static int node_create(struct operator_node *n, struct slice data)
 {
     struct conclave_op op = conclave_op_create(n->path, data.data, data.len, CONCLAVE_EPHEMERAL);
+    op.acl = n->acl;
+    op.acl_count = n->acl_count;
     bool again;
     int error;
     do {
@@ -51,10 +53,11 @@ static void node_data(const struct operator_node *n, struct slice text, struct b
 }
 
 int operator_node_make(struct operator_node *n, struct elector_question *q, const char *name,
-                       struct slice text)
+                       struct slice text, const struct conclave_acl *acl, size_t acl_count)
 {
     struct buf data;
-    *n = (struct operator_node){.q = q, .path = text_concat(q->dir, name)};
+    *n = (struct operator_node){
+        .q = q, .path = text_concat(q->dir, name), .acl = acl, .acl_count = acl_count};
     random_text(n->mark, OPERATOR_MARK_BYTES);
     n->removal = n->path != NULL ? deletion_create_marked(n->path, n->mark) : NULL;
     node_data(n, text, &data);
@@ -64,7 +67,8 @@ int operator_node_make(struct operator_node *n, struct elector_question *q, cons
     } else {
         error = node_create(n, buf_slice(&data));
         if (error != 0) {
-            operator_node_end(n); /* it may be there, or come */
+            int ended = operator_node_end(n); /* it may be there, or come */
+            (void)ended;                      /* the first error counts */
         }
     }
     buf_finish(&data);
@@ -88,40 +92,19 @@ int operator_node_set(struct operator_node *n, struct slice text)
 
 /* --- the end ------------------------------------------------------------------------- */
 
-struct node_end {
-    struct conclave_client *client;
-    bool done;
-};
-
-static void node_on_deleted(void *ctx)
-{
-    struct node_end *end = ctx;
-    end->done = true;
-    client_notify(end->client);
-}
-
-static bool node_is_deleted(void *ctx)
-{
-    return ((struct node_end *)ctx)->done;
-}
-
-void operator_node_end(struct operator_node *n)
+int operator_node_end(struct operator_node *n)
 {
     struct blocking *b = &n->q->blocking;
-    struct node_end end = {.client = b->client};
-    client_ref(b->client);
+    int error = 0;
     client_lock(b->client);
     if (n->removal != NULL && client_session_id(b->client) != 0) {
         struct deletion *removal = n->removal;
         n->removal = NULL;
-        deletes_start(&n->q->rt->deletes, removal, node_on_deleted, &end);
-        if (client_wait(b->client, node_is_deleted, &end, b->deadline_ns) != 0) {
-            deletion_forget(removal);
-        }
+        error = deletes_run(&n->q->rt->deletes, removal, b->deadline_ns);
     } /* else it went with its session */
     client_unlock(b->client);
-    client_unref(b->client);
     operator_node_gone(n);
+    return error == CONCLAVE_ETIMEDOUT ? 0 : error;
 }
 
 void operator_node_gone(struct operator_node *n)

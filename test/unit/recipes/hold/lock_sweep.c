@@ -136,7 +136,7 @@ static void *act(void *arg)
 static bool create(struct actor *a)
 {
     static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, on_lost, NULL,
-                                                             on_closed};
+                                                             on_closed, NULL};
     static const struct conclave_semaphore_callbacks semaphore_callbacks = {
         sizeof semaphore_callbacks, NULL, on_semaphore_closed};
     if (a->play->s->scene >= SEMAPHORE) {

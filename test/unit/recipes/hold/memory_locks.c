@@ -29,7 +29,7 @@ static int lock_open(struct starving *s, struct conclave_recipes *recipes, const
                      enum conclave_lock_kind kind, struct conclave_lock **ret)
 {
     static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, NULL, NULL,
-                                                             on_closed};
+                                                             on_closed, NULL};
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     options.path = path;
     options.naming = lock_naming;

@@ -142,7 +142,7 @@ static const char *lock_turns(struct side *s, struct conclave_lock *lock, bool d
 static const char *play_lock(struct side *s, enum conclave_lock_kind kind, bool downgrade)
 {
     static const struct conclave_lock_callbacks callbacks = {sizeof callbacks, on_lock_lost, NULL,
-                                                             on_lock_closed};
+                                                             on_lock_closed, NULL};
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
     options.path = "/app/lock";

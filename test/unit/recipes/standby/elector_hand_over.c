@@ -306,6 +306,31 @@ static void E196_a_request_that_is_not_taken_back_in_time_is_deleted(void **stat
     service_end(&s);
 }
 
+/* To create is permitted, to delete is not: the caller is told, and nobody asks for it for ever. */
+static void E196_a_request_that_may_not_be_deleted_goes_with_its_session(void **state)
+{
+    enum { HOOKS = 8 };
+    struct service s;
+    service_begin(&s, *state, false);
+    for (int i = 0; i < HOOKS; i++) {
+        struct fake_hook refuse = {.endpoint = 3,
+                                   .op = WIRE_DELETE,
+                                   .path = "/HandOver",
+                                   .nth = 1,
+                                   .action = FAKE_ERROR,
+                                   .error = CONCLAVE_NO_AUTH};
+        fake_zk_hook(s.zk, &refuse);
+    }
+    hand_over(&s, "b");
+    assert_int_equal(s.error, CONCLAVE_NO_AUTH);
+    EVENTUALLY(ACTIVE(&s.m[1]));
+    sleep_ms(2500);
+    assert_int_equal(fake_zk_hooks_left(s.zk), HOOKS - 1);
+    fake_zk_hooks_clear(s.zk);
+    fake_zk_expire(s.zk, candidate_session(&s.op.base));
+    service_end(&s);
+}
+
 #define ANOTHERS "conclave elector\nid=c\nincarnation=\ntoken=0\nclean=0\n\n"
 
 static void another_operator_is_next(struct fake_zk *zk, void *ctx)
@@ -391,6 +416,7 @@ int main(void)
         E_TEST(E188_the_one_before_may_have_an_id_of_any_length),
         E_TEST(E196_a_request_that_is_made_too_late_is_deleted),
         E_TEST(E196_a_request_that_is_not_taken_back_in_time_is_deleted),
+        E_TEST(E196_a_request_that_may_not_be_deleted_goes_with_its_session),
         E_TEST(E196_an_operator_whose_session_has_ended_spares_the_request_of_another),
         E_TEST(E188_when_the_operator_dies_anybody_may_be_active),
         E_TEST(E188_a_fault_at_every_request_of_a_hand_over),

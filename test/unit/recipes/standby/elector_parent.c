@@ -62,6 +62,33 @@ static void E180_a_reset_deletes_all_and_makes_the_directory(void **state)
     standby_finish(&op);
 }
 
+static void *reset_with_acl_thread(void *arg)
+{
+    struct standby *op = arg;
+    struct conclave_elector_parent_options options = with_acl(false, false);
+    int error = conclave_elector_reset(op->base.recipes, DIR, &options, PATIENCE_MS);
+    return error == 0 ? NULL : op;
+}
+
+/* Others may do to it what they may do to the directory. */
+static void E180_the_lock_of_a_reset_has_the_acl_of_its_options(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct standby op;
+    pthread_t thread;
+    void *failed;
+    standby_open(&op, zk, 0, "op");
+    assert_int_equal(reset(&op, false), 0); /* the directory is there */
+    fake_zk_hold(zk, 0, WIRE_GET_CHILDREN2);
+    assert_int_equal(pthread_create(&thread, NULL, reset_with_acl_thread, &op), 0);
+    EVENTUALLY(fake_zk_exists(zk, LOCK_NODE));
+    assert_true(acl_is(zk, LOCK_NODE, "digest:op:hash:31"));
+    fake_zk_release(zk, 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    standby_finish(&op);
+}
+
 static void E181_a_reset_without_force_is_refused_while_one_is_or_may_be_active(void **state)
 {
     struct fake_zk *zk = *state;
@@ -386,6 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E180_a_reset_deletes_all_and_makes_the_directory),
+        E_TEST(E180_the_lock_of_a_reset_has_the_acl_of_its_options),
         E_TEST(E181_a_reset_without_force_is_refused_while_one_is_or_may_be_active),
         E_TEST(E181_a_reset_believes_an_override),
         E_TEST(E181_a_reset_without_force_is_refused_during_a_hand_over),
