@@ -82,8 +82,8 @@ static int role_wait(struct conclave_recipes *recipes, const struct switch_optio
         if (code != 0) {
             return code;
         }
-        bool done = m[0]->observer == request->observer &&
-                    (!request->observer || m[0]->state == CONCLAVE_ELECTOR_OBSERVER);
+        bool observes = m[0]->state == CONCLAVE_ELECTOR_OBSERVER; /* its role is told first */
+        bool done = m[0]->observer == request->observer && observes == request->observer;
         code = done ? member_print(o, m[0], switch_state_word(m[0]->state)) : 0;
         conclave_elector_members_free(m, 1);
         if (done) {
