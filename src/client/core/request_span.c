@@ -71,9 +71,7 @@ struct request_span *request_span_create(const struct conclave_op *op, int64_t n
     if (s == NULL) {
         return NULL;
     }
-    if (len > 0) {
-        memcpy(s->path, path, len);
-    }
+    memcpy(s->path, path != NULL ? path : "", len + 1);
     s->span.path = s->path;
     s->begun_ns = now_ns;
     memcpy(s->span.parent_trace_id, parent.trace_id, sizeof parent.trace_id);

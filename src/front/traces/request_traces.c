@@ -10,10 +10,11 @@
 int request_traces_init(struct request_traces *t, const struct trace_options *options,
                         struct server_metrics *metrics)
 {
-    *t = (struct request_traces){.on = options != NULL && options->on, .metrics = metrics};
-    if (!t->on) {
+    *t = (struct request_traces){.metrics = metrics};
+    if (options == NULL || !options->on) {
         return 0;
     }
+    t->on = true;
     t->lots = options->sample > 0 ? UINT64_MAX / (uint64_t)options->sample : 0;
     t->open = calloc(TRACES_OPEN_MAX, sizeof *t->open);
     t->done = calloc(TRACES_DONE_MAX, sizeof *t->done);

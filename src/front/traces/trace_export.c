@@ -116,7 +116,10 @@ static bool export_status(struct slice bytes, int *ret)
     if (strchr(line, '\n') == NULL && len < sizeof line - 1) {
         return false;
     }
-    *ret = sscanf(line, "HTTP/1.%*1[01] %3d", ret) == 1 ? *ret : 0;
+    static const char VERSION[] = "HTTP/1.";
+    bool http = strncmp(line, VERSION, sizeof VERSION - 1) == 0 && line[sizeof VERSION] == ' ';
+    long status = http ? strtol(line + sizeof VERSION, NULL, 10) : 0;
+    *ret = status >= 100 && status <= 999 ? (int)status : 0;
     return true;
 }
 
