@@ -481,6 +481,7 @@ def the_tree():
         create(client, "/app/a b?#%/new")
         page.wait_text("new")  # by itself
         page.eval("location.hash = '#/tree/app/mine'")
+        page.wait("!!document.querySelector('[data-key=session]')")  # of this node, not of the one before
         page.wait_text("none of this server's clients")
         page.eval("document.querySelector('[data-key=session]').click()")
         page.wait(f"document.querySelector('[name=find]')?.value == '{hex(client.session_id)}'")
