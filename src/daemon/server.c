@@ -585,6 +585,8 @@ static void server_on_node_closed(void *ctx)
     struct server *s = ctx;
     assert(s->stage == SERVER_CLOSING && s->node != NULL);
     s->node = NULL;
+    /* It was the replica's; a connection that ends later must not ask it what held up the disk. */
+    s->service.pipeline.sink.disk_wait = NULL;
     server_close_handles(s);
     server_part_closed(s);
 }
