@@ -585,8 +585,9 @@ static void server_on_node_closed(void *ctx)
     struct server *s = ctx;
     assert(s->stage == SERVER_CLOSING && s->node != NULL);
     s->node = NULL;
-    /* It was the replica's; a connection that ends later must not ask it what held up the disk. */
+    /* They were the replica's; a connection that ends later must not ask it what held up a client. */
     s->service.pipeline.sink.disk_wait = NULL;
+    s->service.pipeline.sink.reporter_ages = NULL;
     server_close_handles(s);
     server_part_closed(s);
 }

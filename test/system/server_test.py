@@ -430,7 +430,8 @@ def slow_reader_does_not_keep_the_server():
             slow.append(client)
         time.sleep(0.3)
         began = time.monotonic()
-        expect(server.stop() == 0, "exit code")
+        code = server.stop()
+        expect(code == 0, f"exit code {code}: {server.log_tail()}")
         expect(time.monotonic() - began < 5, f"SIGTERM took {time.monotonic() - began:.1f} s")
         for client in slow:
             client.drop()
