@@ -1,5 +1,8 @@
 #include "base/random.h"
 
+#include "base/hex.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +23,14 @@ void random_bytes(void *data, size_t len)
         p += n;
         len -= (size_t)n;
     }
+}
+
+void random_text(char *ret, size_t bytes)
+{
+    uint8_t data[RANDOM_TEXT_BYTES];
+    assert(bytes <= sizeof data);
+    random_bytes(data, bytes);
+    hex_encode(data, bytes, ret);
 }
 
 uint64_t random_below(uint64_t bound)

@@ -8,6 +8,10 @@
 /* Fills data with bytes of the kernel's generator. Aborts if the kernel has none, because nothing else is safe. */
 void random_bytes(void *data, size_t len);
 
+/* Writes `bytes` random bytes as 2 * bytes hex digits and a null byte. bytes: at most RANDOM_TEXT_BYTES. */
+enum { RANDOM_TEXT_BYTES = 64 };
+void random_text(char *ret, size_t bytes);
+
 /* A random number from 0 to bound - 1 (bound > 0), from the kernel's generator. */
 uint64_t random_below(uint64_t bound);
 

@@ -3,37 +3,22 @@
 #include "base/random.h"
 
 #include <assert.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
-
-static void make_secret(char *ret, size_t digits)
-{
-    uint8_t bytes[SIGN_IN_SECRET / 2];
-    assert(digits / 2 <= sizeof bytes);
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < digits / 2; i++) {
-        (void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
-    }
-}
 
 /* In constant time, so that the time does not show how much of a secret is correct. */
 static bool secret_equal(const char *secret, const char *text, size_t len)
 {
-    unsigned differ = 0;
-    if (len != SIGN_IN_SECRET - 1) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        differ |= (unsigned char)secret[i] ^ (unsigned char)text[i];
-    }
-    return differ == 0;
+    assert(strlen(secret) == SIGN_IN_SECRET - 1);
+    return len == SIGN_IN_SECRET - 1 && CRYPTO_memcmp(secret, text, len) == 0;
 }
 
 void sign_ins_init(struct sign_ins *s)
 {
     *s = (struct sign_ins){.cookie_name = "conclave-"};
     size_t len = strlen(s->cookie_name);
-    make_secret(s->cookie_name + len, 12);
+    random_text(s->cookie_name + len, 6);
 }
 
 void sign_in_end(struct sign_in *n)
@@ -103,8 +88,8 @@ struct sign_in *sign_ins_add(struct sign_ins *s, const char *peer, struct client
     *n = (struct sign_in){.used = true, .ids = *ids_take, .begun_ms = now_ms, .acted_ms = now_ms};
     *ids_take = (struct client_ids){0};
     memcpy(n->address, address, sizeof address);
-    make_secret(n->cookie, SIGN_IN_SECRET - 1);
-    make_secret(n->key, SIGN_IN_SECRET - 1);
+    random_text(n->cookie, SIGN_IN_SECRET / 2);
+    random_text(n->key, SIGN_IN_SECRET / 2);
     return n;
 }
 

@@ -4,6 +4,7 @@
 #include "admin/answers/four_letter_text.h"
 #include "admin/http/adminserver_commands.h"
 #include "backup/file/backup_writer.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "cluster/replica.h"
 #include "cluster/snapshot_schedule.h"
@@ -383,9 +384,7 @@ static unsigned route_since(const struct replication *log, const struct http_req
         return 400;
     }
     replication_cluster(log, h->cluster);
-    for (size_t i = 0; i < BACKUP_CLUSTER_SIZE; i++) {
-        (void)snprintf(hex + 2 * i, 3, "%02x", h->cluster[i]);
-    }
+    hex_encode(h->cluster, sizeof h->cluster, hex);
     if (strcmp(hex, cluster) != 0) {
         *ret_why = "The earlier backup is of another ensemble: take a full one";
         return 409;

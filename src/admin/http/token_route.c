@@ -1,6 +1,7 @@
 #include "admin/http/token_route.h"
 
 #include "admin/answers/four_letter_text.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "cluster/replica.h"
 #include "daemon/server.h"
@@ -70,9 +71,7 @@ static void put_ensemble(struct json *json, struct server *s)
         return;
     }
     replication_cluster(log, cluster);
-    for (size_t i = 0; i < sizeof cluster; i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", cluster[i]);
-    }
+    hex_encode(cluster, sizeof cluster, text);
     json_member_string(json, "ensemble", text);
 }
 

@@ -3,6 +3,7 @@
  * reported complete can be restored. The file gets its name when it is complete and on the disk.
  */
 #include "backup/backup_load.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "cli/backup/backup_dir.h"
 #include "cli/backup/backup_download.h"
@@ -98,9 +99,7 @@ static int print_result(const char *file, const struct backup_downloaded *d,
         print_line(out, file, d, o, dir);
         return 0;
     }
-    for (size_t i = 0; i < sizeof h->cluster; i++) {
-        snprintf(hex + 2 * i, 3, "%02x", h->cluster[i]);
-    }
+    hex_encode(h->cluster, sizeof h->cluster, hex);
     json_line_begin(&j);
     json_member_string(&j, "file", file);
     json_member_uint(&j, "bytes", d->bytes);

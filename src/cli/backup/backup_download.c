@@ -2,6 +2,7 @@
 
 #include "backup/file/backup_reader.h"
 #include "base/clock.h"
+#include "base/hex.h"
 #include "cli/common/connection.h"
 #include "cli/common/server_query.h"
 #include "cli/ops/admin_request.h"
@@ -148,16 +149,14 @@ static int download_judge(struct backup_download *d, const struct server_query *
 /* The path and arguments of the request. */
 static void make_target(const struct backup_header *since, struct buf *out)
 {
+    char cluster[2 * BACKUP_CLUSTER_SIZE + 1];
     buf_append_str(out, "/backup");
     if (since == NULL) {
         return;
     }
-    buf_printf(out,
-               "?since=%" PRIu64 "&term=%" PRIu64 "&zxid=0x%" PRIx64 "&cluster=", since->end_index,
-               since->end_term, (uint64_t)since->end_zxid);
-    for (size_t i = 0; i < sizeof since->cluster; i++) {
-        buf_printf(out, "%02x", since->cluster[i]);
-    }
+    hex_encode(since->cluster, sizeof since->cluster, cluster);
+    buf_printf(out, "?since=%" PRIu64 "&term=%" PRIu64 "&zxid=0x%" PRIx64 "&cluster=%s",
+               since->end_index, since->end_term, (uint64_t)since->end_zxid, cluster);
 }
 
 static int download_ask(struct backup_download *d, struct server_query *ask)

@@ -1,4 +1,5 @@
 /* conclave restore: checks backups, and makes a data folder from them. */
+#include "base/hex.h"
 #include "base/json.h"
 #include "cli/backup/branch_copy.h"
 #include "cli/backup/moment.h"
@@ -77,9 +78,7 @@ static int restore_print(const struct backup_loaded *l, const struct restore_opt
     struct json j;
     assert(state_zxid(l->state) >= l->begin_zxid);
     state_stats(l->state, &stats);
-    for (size_t i = 0; i < sizeof l->header.cluster; i++) {
-        snprintf(hex + 2 * i, 3, "%02x", l->header.cluster[i]);
-    }
+    hex_encode(l->header.cluster, sizeof l->header.cluster, hex);
     if (!o->common.json) {
         printf("ensemble     %s (server %" PRIu64 ")\n", hex, l->header.server_id);
         printf("first state  zxid 0x%" PRIx64 ", %s\n", (uint64_t)l->begin_zxid,

@@ -40,16 +40,12 @@ static int write_secret(const char *path, const char *text, size_t len)
 int command_secret(int argc, char **argv)
 {
     struct operands operands;
-    uint8_t bytes[SECRET_BYTES];
     char text[2 * SECRET_BYTES + 2];
     int rc = options_parse(&USAGE, argc, argv, NULL, &operands);
     if (rc != OPTIONS_GO_ON) {
         return rc;
     }
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
+    random_text(text, SECRET_BYTES);
     text[2 * SECRET_BYTES] = '\n';
     if (operands.count == 1) {
         return write_secret(operands.words[0], text, 2 * SECRET_BYTES + 1);

@@ -11,7 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_AGAIN_MS = 100, ANSWER_TIMEOUT_MS = 5000, JOIN_TIMEOUT_MS = 10000 };
+enum {
+    LOOK_AGAIN_MS = 100,
+    ANSWER_TIMEOUT_MS = 5000,
+    JOIN_TIMEOUT_MS = 10000,
+    REQUEST_RANDOM_BYTES = 4
+};
 
 /* The nodes below DIR. */
 struct switch_picture {
@@ -306,12 +311,11 @@ int switch_request_begin(struct conclave_recipes *recipes, const struct switch_o
     char path[SWITCH_PATH_MAX];
     char id[HOLD_ID_MAX + 32];
     struct buf text;
-    uint8_t bytes[4];
+    char random[2 * REQUEST_RANDOM_BYTES + 1];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    random_bytes(bytes, sizeof bytes);
-    (void)snprintf(id, sizeof id, "%s-%s-%02x%02x%02x%02x",
-                   request->to[0] != '\0' ? "role" : "cede", o->hold.id, bytes[0], bytes[1],
-                   bytes[2], bytes[3]);
+    random_text(random, REQUEST_RANDOM_BYTES);
+    (void)snprintf(id, sizeof id, "%s-%s-%s", request->to[0] != '\0' ? "role" : "cede", o->hold.id,
+                   random);
     for (char *at = id; *at != '\0'; at++) {
         *at = (char)(*at == '/' ? '_' : *at);
     }

@@ -480,15 +480,11 @@ int switch_run(struct switch_options *options)
 {
     static struct switching s = {
         .fence_stop_fd = -1, .health = {.stop_fd = -1}, .lock = PTHREAD_MUTEX_INITIALIZER};
-    uint8_t bytes[INCARNATION_BYTES];
     s.o = options;
     s.health_state =
         options->health.command != NULL ? CONCLAVE_HEALTH_INITIALIZING : CONCLAVE_HEALTH_HEALTHY;
     switching = &s;
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        (void)snprintf(s.incarnation + 2 * i, 3, "%02x", bytes[i]);
-    }
+    random_text(s.incarnation, INCARNATION_BYTES);
     s.fence_stop_fd = eventfd(0, EFD_CLOEXEC);
     int error = s.fence_stop_fd < 0 ? CONCLAVE_EIO : address_make(&s);
     if (error != 0) {

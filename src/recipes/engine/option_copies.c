@@ -27,16 +27,6 @@ char *default_id(void)
     return strdup(id);
 }
 
-void random_text(char *buf, size_t bytes)
-{
-    uint8_t random[16];
-    assert(bytes <= sizeof random);
-    random_bytes(random, bytes);
-    for (size_t i = 0; i < bytes; i++) {
-        (void)snprintf(buf + 2 * i, 3, "%02x", random[i]);
-    }
-}
-
 char *text_concat(const char *a, const char *b)
 {
     size_t len = strlen(a) + strlen(b) + 1;

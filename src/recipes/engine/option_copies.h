@@ -30,7 +30,4 @@ char *block_add(char **at, const void *bytes, size_t len);
 /* len bytes with a NUL behind them. data may be NULL when len is 0. */
 char *bytes_copy(const void *data, size_t len);
 
-/* Writes the digits of that number (16 at most) of random bytes, and a NUL. */
-void random_text(char *buf, size_t bytes);
-
 #endif

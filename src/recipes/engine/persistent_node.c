@@ -1,5 +1,6 @@
 #include "recipes/engine/persistent_node.h"
 
+#include "base/random.h"
 #include "base/transition.h"
 #include "recipes/engine/option_copies.h"
 

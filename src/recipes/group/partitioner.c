@@ -11,6 +11,7 @@
  */
 #include "recipes/group/node_handle.h"
 
+#include "base/random.h"
 #include "base/transition.h"
 #include "client/core/path.h"
 #include "client/core/sized.h"

@@ -1,5 +1,6 @@
 /* The public functions of an elector: their checks, copies and requests to the machine in elector.c; and
  * the queries of operators about its nodes. */
+#include "base/random.h"
 #include "recipes/standby/breadcrumb.h"
 #include "recipes/standby/elector.h"
 

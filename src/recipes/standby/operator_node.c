@@ -1,5 +1,6 @@
 #include "recipes/standby/operator_node.h"
 
+#include "base/random.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/engine/recipe_runtime.h"
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 enum { LEAD_REPORT_MS = 250 }; /* between two reports of a leading manager, at most */
+enum { INCARNATION_BYTES = 16 };
 
 struct redis_manager {
     struct redis_manager_settings s;
@@ -597,11 +598,7 @@ static int open_sentinel(struct redis_manager *m)
 
 static int manager_init(struct redis_manager *m)
 {
-    uint8_t bytes[16];
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        snprintf(m->report.incarnation + 2 * i, 3, "%02x", bytes[i]);
-    }
+    random_text(m->report.incarnation, INCARNATION_BYTES);
     m->read_buffer = stream_buffer_create();
     if (m->read_buffer == NULL) {
         return CONCLAVE_ENOMEM;

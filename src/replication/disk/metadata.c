@@ -4,6 +4,7 @@
  */
 #include "replication/disk/metadata.h"
 
+#include "base/hex.h"
 #include "base/map.h"
 
 #include <assert.h>
@@ -104,17 +105,10 @@ static bool checksum_fits(const char *text, size_t len)
     return whole == len && memcmp(line, text, len) == 0;
 }
 
-static void hex_encode(const uint8_t bytes[FORMAT_CLUSTER_SIZE], char *hex)
-{
-    for (size_t i = 0; i < FORMAT_CLUSTER_SIZE; i++) {
-        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-    }
-}
-
 static size_t marker_text(const struct marker *m, char text[TEXT_MAX])
 {
     char hex[2 * FORMAT_CLUSTER_SIZE + 1];
-    hex_encode(m->cluster, hex);
+    hex_encode(m->cluster, sizeof m->cluster, hex);
     int len =
         snprintf(text, TEXT_MAX,
                  "Conclave data folder\nversion %u\ncluster %s\nserver %" PRIu64 "\nready %s\n",
@@ -246,7 +240,7 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
 static size_t healing_text(const struct healing_file *h, char text[TEXT_MAX])
 {
     char hex[2 * FORMAT_CLUSTER_SIZE + 1];
-    hex_encode(h->cluster, hex);
+    hex_encode(h->cluster, sizeof h->cluster, hex);
     int len = snprintf(text, TEXT_MAX, "Conclave healing\ncluster %s\naside %s\n", hex, h->aside);
     return add_checksum(text, len);
 }

@@ -73,11 +73,27 @@ static void test_clocks(void **state)
     assert_int_equal(clock_wall_ms(&fake), 5999999);
 }
 
+static void test_text(void **state)
+{
+    char text[2 * RANDOM_TEXT_BYTES + 2];
+    char other[2 * RANDOM_TEXT_BYTES + 2];
+    for (size_t bytes = 0; bytes <= RANDOM_TEXT_BYTES; bytes += 8) {
+        memset(text, '?', sizeof text);
+        random_text(text, bytes);
+        random_text(other, bytes);
+        assert_int_equal(strspn(text, "0123456789abcdef"), 2 * bytes);
+        assert_int_equal(strlen(text), 2 * bytes);
+        assert_int_equal(text[2 * bytes + 1], '?');
+        assert_true(bytes == 0 || strcmp(text, other) != 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_bytes_are_filled),
         cmocka_unit_test(test_below),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_seed_repeats),
         cmocka_unit_test(test_clocks),
     };
