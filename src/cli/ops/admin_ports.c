@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct admin_port *ports_add(struct admin_ports *ports, const char *address, size_t len)
+static struct admin_port *ports_add(struct admin_ports *ports, const char *address, size_t len,
+                                    int64_t server)
 {
     if (ports->count == ADMIN_PORTS_MAX) {
         return NULL;
     }
     struct admin_port *p = &ports->items[ports->count++];
-    *p = (struct admin_port){.why = NULL};
+    *p = (struct admin_port){.server = server};
     snprintf(p->address, sizeof p->address, "%.*s", (int)len, address);
     return p;
 }
@@ -30,7 +31,8 @@ static void ports_add_server(struct admin_ports *ports, const struct ensemble_vi
 {
     struct server_query client;
     struct server_query admin;
-    struct admin_port *p = ports_add(ports, s->admin, strlen(s->admin));
+    struct admin_port *p = ports_add(ports, s->admin, strlen(s->admin),
+                                     s->id != 0 ? (int64_t)ensemble_view_number(s->id) : -1);
     if (p == NULL) {
         return;
     }
@@ -60,7 +62,7 @@ int admin_ports_find(const char *command, const struct common_options *options, 
     if (list != NULL) {
         for (const char *at = list; *at != '\0'; at += *at == ',') {
             size_t len = strcspn(at, ",");
-            (void)ports_add(ret, at, len);
+            (void)ports_add(ret, at, len, -1);
             at += len;
         }
         return 0;

@@ -8,6 +8,7 @@ enum { ADMIN_PORTS_MAX = 32 };
 
 struct admin_port {
     char address[ROSTER_ADDRESS_MAX]; /* HOST:PORT, as this machine reaches it */
+    int64_t server;                   /* its number; -1: unknown */
     char *why;                        /* why there is no answer; NULL: none is known */
 };
 

@@ -4,12 +4,12 @@
  */
 #include "base/json.h"
 #include "cli/common/connection.h"
-#include "cli/common/ensemble_view.h"
-#include "cli/common/server_query.h"
+#include "cli/ops/admin_ports.h"
 #include "cli/ops/admin_request.h"
 #include "cli/ops/session_answer.h"
 #include "cli/ops/sessions.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,160 +18,51 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ASKED_MAX = 32, LOOK_MS = 50, LOOKS_MAX = 10 };
-
-/* One server. */
-struct asked {
-    char admin[ROSTER_ADDRESS_MAX]; /* HOST:PORT of its HTTP port; "": none */
-    int64_t server;                 /* its number; -1: unknown */
-    char *why;                      /* why there is no answer; NULL: none is known */
-    struct session_answer answer;   /* its json is NULL: there is none */
-};
+enum { LOOK_MS = 50, LOOKS_MAX = 10 };
 
 struct inquiry {
     const struct sessions_options *options;
     uint64_t id;
-    struct asked asked[ASKED_MAX];
-    size_t count;
+    struct admin_ports ports;
+    struct session_answer answers[ADMIN_PORTS_MAX]; /* one per port; json is NULL: there is none */
 };
-
-/* --- which servers ---------------------------------------------------------------------------- */
-
-static struct asked *add_asked(struct inquiry *q, const char *admin, size_t len, int64_t server)
-{
-    if (q->count == ASKED_MAX) {
-        return NULL;
-    }
-    struct asked *a = &q->asked[q->count++];
-    *a = (struct asked){.server = server};
-    snprintf(a->admin, sizeof a->admin, "%.*s", (int)len, admin);
-    return a;
-}
-
-static bool is_loopback(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-           strcmp(host, "localhost") == 0;
-}
-
-/* The HTTP port as this machine can reach it: a server names the address that it listens on. */
-static void add_member(struct inquiry *q, const struct ensemble_view_server *s)
-{
-    struct server_query client;
-    struct server_query admin;
-    struct asked *a = add_asked(q, s->admin, strlen(s->admin),
-                                s->id != 0 ? (int64_t)ensemble_view_number(s->id) : -1);
-    if (a == NULL) {
-        return;
-    }
-    if (!s->answered) {
-        (void)text_fail(&a->why, 0, "%s: %s", s->address, s->state);
-    } else if (s->admin[0] == '\0' || !server_query_address(&admin, s->admin) ||
-               !server_query_address(&client, s->address)) {
-        (void)text_fail(&a->why, 0, "%s: it reports no HTTP port", s->address);
-    } else if (strcmp(admin.host, "0.0.0.0") == 0 || strcmp(admin.host, "::") == 0) {
-        bool v6 = strchr(client.host, ':') != NULL;
-        snprintf(a->admin, sizeof a->admin, v6 ? "[%.256s]:%u" : "%.256s:%u", client.host,
-                 (unsigned)admin.port);
-    } else if (is_loopback(admin.host) && !is_loopback(client.host)) {
-        (void)text_fail(
-            &a->why, 0,
-            "%s: its HTTP port serves only its own machine (%s): run this command there, or set "
-            "admin.serverAddress",
-            s->address, s->admin);
-    }
-}
-
-static int find_servers(struct inquiry *q)
-{
-    const struct sessions_options *o = q->options;
-    struct ensemble_view roster;
-    if (o->admin != NULL) {
-        for (const char *at = o->admin; *at != '\0'; at += *at == ',') {
-            size_t len = strcspn(at, ",");
-            (void)add_asked(q, at, len, -1);
-            at += len;
-        }
-        return 0;
-    }
-    int code = ensemble_view_gather(SESSIONS_USAGE.name, &o->common, o->common.timeout_ms, &roster);
-    for (size_t i = 0; code == 0 && i < roster.count; i++) {
-        add_member(q, &roster.servers[i]);
-    }
-    ensemble_view_finish(&roster);
-    return code;
-}
 
 /* --- the questions ---------------------------------------------------------------------------- */
 
-static void take_answer(struct asked *a, struct server_query *ask)
+static void take_answer(void *ctx, struct admin_port *p, unsigned status, struct buf *body)
 {
-    unsigned status = 0;
-    struct buf body;
-    buf_init(&body, 0);
-    session_answer_finish(&a->answer);
-    if (ask->error != 0) {
-        (void)text_fail(&a->why, 0, "%s: %s", a->admin, ask->why);
-    } else if (!admin_request_read(&ask->answer, &status, &body)) {
-        (void)text_fail(&a->why, 0, "%s: this is not the HTTP port of a server", a->admin);
-    } else if (status != 200 || !session_answer_read(body.data, body.len, &a->answer)) {
-        (void)text_fail(&a->why, 0, "%s: it does not answer this (HTTP %u)", a->admin, status);
-        session_answer_finish(&a->answer);
-    } else if (a->server >= 0 && a->server != a->answer.server) {
-        (void)text_fail(&a->why, 0, "%s: another server, %" PRId64 ", answers there", a->admin,
-                        a->answer.server);
-        session_answer_finish(&a->answer);
+    struct inquiry *q = ctx;
+    struct session_answer *a = &q->answers[p - q->ports.items];
+    if (status != 200 || !session_answer_read(body->data, body->len, a)) {
+        (void)text_fail(&p->why, 0, "%s: it does not answer this (HTTP %u)", p->address, status);
+        session_answer_finish(a);
+    } else if (p->server >= 0 && p->server != a->server) {
+        (void)text_fail(&p->why, 0, "%s: another server, %" PRId64 ", answers there", p->address,
+                        a->server);
+        session_answer_finish(a);
     } else {
-        a->server = a->answer.server;
+        p->server = a->server;
     }
-    buf_finish(&body);
 }
 
 /* Asks all that have no fault yet. */
 static int ask_servers(struct inquiry *q)
 {
-    struct server_query asks[ASKED_MAX];
-    struct buf questions[ASKED_MAX];
-    size_t n = 0;
-    int code = 0;
-    for (size_t i = 0; i < q->count; i++) {
-        struct asked *a = &q->asked[i];
-        asks[n] = (struct server_query){.index = i};
-        if (a->why != NULL || !server_query_address(&asks[n], a->admin)) {
-            if (a->why == NULL) {
-                (void)text_fail(&a->why, 0, "\"%s\" is not HOST:PORT", a->admin);
-            }
-            continue;
-        }
-        buf_init(&questions[n], 0);
-        buf_printf(&questions[n],
-                   "GET /sessions/why?id=0x%" PRIx64
-                   " HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n",
-                   q->id, a->admin);
-        code = buf_ok(&questions[n]) ? code : fail(SESSIONS_USAGE.name, NULL, CONCLAVE_ENOMEM);
-        asks[n].question = buf_slice(&questions[n]);
-        n++;
+    char target[64];
+    for (size_t i = 0; i < q->ports.count; i++) {
+        session_answer_finish(&q->answers[i]);
     }
-    if (code == 0 && n > 0) {
-        code = server_query_all(SESSIONS_USAGE.name, &q->options->common,
-                                q->options->common.timeout_ms, asks, n);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (code == 0) {
-            take_answer(&q->asked[asks[i].index], &asks[i]);
-        }
-        buf_finish(&asks[i].answer);
-        buf_finish(&questions[i]);
-    }
-    return code;
+    snprintf(target, sizeof target, "/sessions/why?id=0x%" PRIx64, q->id);
+    return admin_ports_ask(SESSIONS_USAGE.name, &q->options->common, &q->ports, "GET", target, NULL,
+                           take_answer, q);
 }
 
 static void inquiry_finish(struct inquiry *q)
 {
-    for (size_t i = 0; i < q->count; i++) {
-        session_answer_finish(&q->asked[i].answer);
-        free(q->asked[i].why);
+    for (size_t i = 0; i < q->ports.count; i++) {
+        session_answer_finish(&q->answers[i]);
     }
+    admin_ports_finish(&q->ports);
 }
 
 static int inquiry_begin(struct inquiry *q, const struct sessions_options *options, const char *id)
@@ -183,18 +74,18 @@ static int inquiry_begin(struct inquiry *q, const struct sessions_options *optio
     if (errno != 0 || end == id || *end != '\0' || q->id == 0) {
         return usage_error(&SESSIONS_USAGE, "\"%s\" is no session's id, such as 0x1a2b3c", id);
     }
-    int code = find_servers(q);
+    int code = admin_ports_find(SESSIONS_USAGE.name, &options->common, options->admin, &q->ports);
     return code == 0 ? ask_servers(q) : code;
 }
 
-static const char *fault_of(const struct asked *a)
+static const char *fault_of(const struct admin_port *p)
 {
-    return a->why != NULL ? a->why : "out of memory";
+    return p->why != NULL ? p->why : "out of memory";
 }
 
-static bool has_answer(const struct asked *a)
+static bool has_answer(const struct inquiry *q, size_t i)
 {
-    return a->answer.json != NULL;
+    return q->answers[i].json != NULL;
 }
 
 /* --- why -------------------------------------------------------------------------------------- */
@@ -203,9 +94,9 @@ static bool has_answer(const struct asked *a)
 static const struct session_answer *best_record(const struct inquiry *q)
 {
     const struct session_answer *best = NULL;
-    for (size_t i = 0; i < q->count; i++) {
-        const struct session_answer *a = &q->asked[i].answer;
-        if (has_answer(&q->asked[i]) && a->recorded && (best == NULL || a->weight > best->weight)) {
+    for (size_t i = 0; i < q->ports.count; i++) {
+        const struct session_answer *a = &q->answers[i];
+        if (has_answer(q, i) && a->recorded && (best == NULL || a->weight > best->weight)) {
             best = a;
         }
     }
@@ -223,11 +114,11 @@ static bool knows_end(const struct session_answer *a)
 static bool lives(const struct inquiry *q)
 {
     bool any = false;
-    for (size_t i = 0; i < q->count; i++) {
-        if (has_answer(&q->asked[i]) && knows_end(&q->asked[i].answer)) {
+    for (size_t i = 0; i < q->ports.count; i++) {
+        if (has_answer(q, i) && knows_end(&q->answers[i])) {
             return false;
         }
-        any = any || (has_answer(&q->asked[i]) && q->asked[i].answer.lives);
+        any = any || (has_answer(q, i) && q->answers[i].lives);
     }
     return any;
 }
@@ -236,8 +127,8 @@ static bool lives(const struct inquiry *q)
 static bool disagree(const struct inquiry *q)
 {
     bool any = false;
-    for (size_t i = 0; i < q->count; i++) {
-        any = any || (has_answer(&q->asked[i]) && q->asked[i].answer.lives);
+    for (size_t i = 0; i < q->ports.count; i++) {
+        any = any || (has_answer(q, i) && q->answers[i].lives);
     }
     return any && !lives(q);
 }
@@ -265,19 +156,19 @@ static int print_json(const struct inquiry *q)
     json_member_bool(&j, "lives", lives(q));
     json_key(&j, "servers");
     json_array_begin(&j);
-    for (size_t i = 0; i < q->count; i++) {
-        const struct asked *a = &q->asked[i];
-        if (has_answer(a)) {
-            json_ready(&j, slice_str(a->answer.json));
+    for (size_t i = 0; i < q->ports.count; i++) {
+        const struct admin_port *p = &q->ports.items[i];
+        if (has_answer(q, i)) {
+            json_ready(&j, slice_str(q->answers[i].json));
             continue;
         }
         json_object_begin(&j);
-        if (a->server >= 0) {
-            json_member_int(&j, "server", a->server);
+        if (p->server >= 0) {
+            json_member_int(&j, "server", p->server);
         } else {
             json_member_null(&j, "server");
         }
-        json_member_string(&j, "error", fault_of(a));
+        json_member_string(&j, "error", fault_of(p));
         json_object_end(&j);
     }
     json_array_end(&j);
@@ -295,14 +186,14 @@ static void print_notes(const char *notes)
     }
 }
 
-static void print_server(const struct asked *a)
+static void print_server(const struct inquiry *q, size_t i)
 {
-    const struct session_answer *r = &a->answer;
+    const struct session_answer *r = &q->answers[i];
     time_t seconds = (time_t)(r->at_ms / 1000);
     struct tm tm;
     char when[40] = "";
-    if (!has_answer(a)) {
-        printf("\nNo answer: %s\n", fault_of(a));
+    if (!has_answer(q, i)) {
+        printf("\nNo answer: %s\n", fault_of(&q->ports.items[i]));
         return;
     }
     printf("\nServer %" PRId64 " (%s)", r->server, r->mode);
@@ -325,8 +216,8 @@ static int print_text(const struct inquiry *q)
     const char *cause = cause_of(q, best);
     printf("0x%" PRIx64 ": %s\n%s\n", q->id, cause != NULL ? cause : "unknown",
            verdict_of(q, best));
-    for (size_t i = 0; i < q->count; i++) {
-        print_server(&q->asked[i]);
+    for (size_t i = 0; i < q->ports.count; i++) {
+        print_server(q, i);
     }
     return 0;
 }
@@ -345,8 +236,8 @@ int session_why(const struct sessions_options *options, const char *id)
     }
     if (code == 0 && cause_of(&q, best_record(&q)) == NULL) {
         bool any = false;
-        for (size_t i = 0; i < q.count; i++) {
-            any = any || has_answer(&q.asked[i]);
+        for (size_t i = 0; i < q.ports.count; i++) {
+            any = any || has_answer(&q, i);
         }
         code = any ? CLI_EXIT_FAILED : CLI_EXIT_UNAVAILABLE;
     }
@@ -356,38 +247,39 @@ int session_why(const struct sessions_options *options, const char *id)
 
 /* --- kill ------------------------------------------------------------------------------------- */
 
-static int kill_at(const struct inquiry *q, const struct asked *a)
+static int kill_at(const struct inquiry *q, const char *address)
 {
     char target[64];
     char header[ADMIN_AUTH_MAX];
     struct buf body;
     unsigned status = 0;
     snprintf(target, sizeof target, "/sessions/kill?id=0x%" PRIx64, q->id);
-    int code = admin_request(SESSIONS_USAGE.name, &q->options->common, a->admin, "POST", target,
+    int code = admin_request(SESSIONS_USAGE.name, &q->options->common, address, "POST", target,
                              admin_authorization(&q->options->common, header), &status, &body);
     if (code == 0 && status != 200) {
-        code = admin_request_refused(SESSIONS_USAGE.name, a->admin, status, &body);
+        code = admin_request_refused(SESSIONS_USAGE.name, address, status, &body);
     }
     buf_finish(&body);
     return code;
 }
 
 /* Waits until the server has applied the end. */
-static int wait_end(struct inquiry *q, struct asked *a)
+static int wait_end(const struct inquiry *q, const struct admin_port *at)
 {
-    struct inquiry one = {.options = q->options, .id = q->id, .count = 1};
-    one.asked[0] = (struct asked){.server = a->server};
-    memcpy(one.asked[0].admin, a->admin, sizeof a->admin);
+    struct inquiry one = {.options = q->options, .id = q->id, .ports = {.count = 1}};
+    struct admin_port *p = &one.ports.items[0];
+    *p = *at;
+    assert(p->why == NULL);
     int code = 0;
     for (int64_t waited = 0; code == 0 && waited < q->options->common.timeout_ms;
          waited += LOOK_MS) {
         code = ask_servers(&one);
-        if (code == 0 && has_answer(&one.asked[0]) && !one.asked[0].answer.lives) {
+        if (code == 0 && has_answer(&one, 0) && !one.answers[0].lives) {
             inquiry_finish(&one);
             return 0;
         }
-        free(one.asked[0].why);
-        one.asked[0].why = NULL;
+        free(p->why);
+        p->why = NULL;
         (void)usleep(LOOK_MS * 1000);
     }
     inquiry_finish(&one);
@@ -401,11 +293,11 @@ int session_kill(const struct sessions_options *options, const char *id)
 {
     struct inquiry q;
     int code = inquiry_begin(&q, options, id);
-    struct asked *at = NULL;
+    const struct admin_port *at = NULL;
     bool any = false;
-    for (size_t i = 0; code == 0 && at == NULL && i < q.count; i++) {
-        any = any || has_answer(&q.asked[i]);
-        at = has_answer(&q.asked[i]) && q.asked[i].answer.lives ? &q.asked[i] : NULL;
+    for (size_t i = 0; code == 0 && at == NULL && i < q.ports.count; i++) {
+        any = any || has_answer(&q, i);
+        at = has_answer(&q, i) && q.answers[i].lives ? &q.ports.items[i] : NULL;
     }
     if (code == 0 && at == NULL) {
         fprintf(stderr,
@@ -415,7 +307,7 @@ int session_kill(const struct sessions_options *options, const char *id)
                 q.id);
         code = any ? CLI_EXIT_FAILED : CLI_EXIT_UNAVAILABLE;
     }
-    code = code == 0 ? kill_at(&q, at) : code;
+    code = code == 0 ? kill_at(&q, at->address) : code;
     code = code == 0 ? wait_end(&q, at) : code;
     if (code == 0 && !options->common.json) {
         printf("0x%" PRIx64 " ended\n", q.id);
