@@ -129,7 +129,7 @@ static size_t plain_length(struct slice s)
     return n;
 }
 
-static void append_escaped(struct buf *out, struct slice text)
+void json_append_string(struct buf *out, struct slice text)
 {
     static const char SHORT[] = "\b\t\n\f\r\"\\";
     static const char LETTER[] = "btnfr\"\\";
@@ -169,7 +169,7 @@ void json_key_text(struct json *j, struct slice name)
 {
     assert(!j->after_key);
     value_begins(j);
-    append_escaped(&j->out, name);
+    json_append_string(&j->out, name);
     buf_append_str(&j->out, j->pretty ? " : " : ":");
     j->after_key = true;
 }
@@ -177,7 +177,7 @@ void json_key_text(struct json *j, struct slice name)
 void json_text(struct json *j, struct slice text)
 {
     value_begins(j);
-    append_escaped(&j->out, text);
+    json_append_string(&j->out, text);
 }
 
 void json_string(struct json *j, const char *text)

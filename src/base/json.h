@@ -65,6 +65,9 @@ void json_real(struct json *j, double value, int digits);
 /* Appends the same text outside of JSON. */
 void real_append(struct buf *out, double value, int digits);
 
+/* Appends a string with its quotes outside of JSON. */
+void json_append_string(struct buf *out, struct slice text);
+
 /* "0x1f": for zxids and session ids, which exceed the numbers of many readers. */
 void json_hex(struct json *j, int64_t value);
 

@@ -544,7 +544,7 @@ static void connection_answer(struct connection *c, const struct request_row *ro
     if (row->kind != REQUEST_AUTH) {
         connection_note(c, r->type, r->xid, state_zxid(c->service->state));
         c->unmeasured++;
-        if (c->service->traces.on) {
+        if (request_traces_sample(&c->service->traces, c->trace_seed, r->xid)) {
             request_times_answered(c, r, entry, place);
         }
     }

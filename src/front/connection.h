@@ -76,6 +76,7 @@ struct connection {
     int64_t session_id;  /* 0: none */
     int32_t timeout_ms;  /* negotiated */
     uint64_t trace_link; /* for the ids of its requests' traces: wire/trace_ids.h */
+    uint64_t trace_seed; /* of its session and trace_link */
     bool client_spans;   /* its client exports spans, too */
     int64_t seen_zxid;   /* newest zxid that its client has seen, also at other servers */
     /* deadline of the handshake, of closing, or of waiting for memory, monotonic ms */

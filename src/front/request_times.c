@@ -77,9 +77,6 @@ void request_times_answered(struct connection *c, const struct request *r,
                             const struct pending *entry, size_t place)
 {
     struct service *s = c->service;
-    if (!request_traces_sample(&s->traces, c->session_id, c->trace_link, r->xid)) {
-        return;
-    }
     int64_t begun_ns = entry != NULL ? entry->taken_ns : s->now_ns;
     struct request_trace *trace = times_trace(c, r->type, r->xid, r->body, begun_ns);
     if (trace == NULL) {
@@ -183,7 +180,7 @@ void request_times_write(struct service *s, const struct command *command,
     bool slow = slow_log_wants(&t->slow, t->begun_ns - entry->taken_ns);
     bool noted = slow && times_note_write(s, command, c, queue_ns) != NULL;
     if (c != NULL && s->traces.on &&
-        (noted || request_traces_sample(&s->traces, c->session_id, c->trace_link, command->cxid))) {
+        (noted || request_traces_sample(&s->traces, c->trace_seed, command->cxid))) {
         times_trace_write(s, command, entry, slow);
     }
 }

@@ -854,6 +854,7 @@ int service_claim(struct service *s, struct connection *c, int64_t session_id)
     }
     assert(!c->mapped);
     c->session_id = session_id;
+    c->trace_seed = wire_trace_seed(session_id, c->trace_link);
     int rc = map_insert(&s->by_session, &c->by_id, hash_number((uint64_t)session_id));
     c->mapped = rc == 0;
     return rc;

@@ -31,8 +31,27 @@ enum {
 /* What one connection adds. seen_zxid and resumed: lastZxidSeen of its ConnectRequest, and whether that names a session. */
 uint64_t wire_trace_link(int64_t seen_zxid, bool resumed);
 
-/* A number whose bits are evenly spread, equal to the last eight bytes of the trace id: for sampling. */
-uint64_t wire_trace_lot(int64_t session_id, uint64_t link, int32_t xid);
+/* What all requests of a session on one connection have in common, so that each of them costs less. */
+uint64_t wire_trace_seed(int64_t session_id, uint64_t link);
+
+#define WIRE_TRACE_STEP                                                                            \
+    UINT64_C(0x9e3779b97f4a7c15) /* large and odd, without a pattern in its bits */
+
+/* Each bit of the input changes about half of the bits of the result. */
+static inline uint64_t wire_trace_spread(uint64_t x)
+{
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    x = (x ^ x >> 29) * UINT64_C(0xa0761d6478bd642f);
+    return x ^ x >> 32;
+}
+
+/* A number whose bits are evenly spread, equal to the last eight bytes of the trace id: for sampling. In the header, as
+ * every request needs it. */
+static inline uint64_t wire_trace_lot(uint64_t seed, int32_t xid)
+{
+    uint64_t lot = wire_trace_spread(seed + (uint32_t)xid * WIRE_TRACE_STEP);
+    return lot != 0 ? lot : 1;
+}
 
 /* The id, which is never all zero. */
 struct wire_trace wire_trace_of(int64_t session_id, uint64_t link, int32_t xid);

@@ -38,8 +38,8 @@ void request_times_write(struct service *s, const struct command *command,
                          const struct pending *entry);
 void request_times_end(struct service *s, const struct command *command);
 
-/* A read was answered, and its reply begins at `place` of the output. entry: its place in the queue; NULL: it did not
- * wait. Only if traces are on. */
+/* A read of the sample (request_traces_sample) was answered, and its reply begins at `place` of the output. entry: its place
+ * in the queue; NULL: it did not wait. */
 void request_times_answered(struct connection *c, const struct request *r,
                             const struct pending *entry, size_t place);
 

@@ -4,7 +4,6 @@
 #include "wire/ops.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +66,9 @@ struct slow_request *slow_log_row(const struct slow_log *l, size_t i)
 
 void slow_request_set_client(struct slow_request *r, const char *client)
 {
-    (void)snprintf(r->client, sizeof r->client, "%s", client);
+    size_t len = strnlen(client, sizeof r->client - 1);
+    memcpy(r->client, client, len);
+    r->client[len] = '\0';
 }
 
 /* Operations whose record begins with a path. */

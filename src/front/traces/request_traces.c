@@ -28,12 +28,6 @@ void request_traces_finish(struct request_traces *t)
     *t = (struct request_traces){.on = false};
 }
 
-bool request_traces_sample(const struct request_traces *t, int64_t session_id, uint64_t link,
-                           int32_t xid)
-{
-    return t->on && xid > 0 && t->lots != 0 && wire_trace_lot(session_id, link, xid) <= t->lots;
-}
-
 struct request_trace *request_traces_find(const struct request_traces *t, const void *owner,
                                           int32_t xid)
 {

@@ -39,7 +39,7 @@ struct request_trace {
 
 struct request_traces {
     bool on;
-    uint64_t lots;              /* requests whose wire_trace_lot is below it are sampled */
+    uint64_t lots; /* requests whose wire_trace_lot is at most this are sampled; 0: none */
     struct request_trace *open; /* in no order */
     size_t open_count;
     struct request_trace *done; /* a ring */
@@ -53,9 +53,12 @@ int request_traces_init(struct request_traces *t, const struct trace_options *op
                         struct server_metrics *metrics) CONCLAVE_MUST_USE;
 void request_traces_finish(struct request_traces *t);
 
-/* Whether this request is one of the sample. Requests of the protocol itself, with an xid below 1, are not. */
-bool request_traces_sample(const struct request_traces *t, int64_t session_id, uint64_t link,
-                           int32_t xid);
+/* Whether this request is one of the sample; seed: wire_trace_seed. Requests of the protocol itself, with an xid below 1,
+ * are not. */
+static inline bool request_traces_sample(const struct request_traces *t, uint64_t seed, int32_t xid)
+{
+    return t->lots != 0 && wire_trace_lot(seed, xid) <= t->lots && xid > 0;
+}
 
 /* The open trace of this request, or NULL. */
 struct request_trace *request_traces_find(const struct request_traces *t, const void *owner,

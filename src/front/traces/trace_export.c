@@ -14,7 +14,7 @@
 
 enum {
     BEAT_MS = 500,          /* how long a trace waits at most while the collector answers */
-    BATCH_MAX = 64,         /* traces of one request: their JSON takes about a millisecond */
+    BATCH_MAX = 64,         /* traces of one request: their JSON takes about 100 microseconds */
     DEADLINE_MS = 10000,    /* of one request */
     PAUSE_MIN_MS = 1000,    /* after a failure, */
     PAUSE_MAX_MS = 30000,   /* twice as long after each further one */

@@ -64,8 +64,9 @@ static void lots_are_spread(void **state)
     unsigned by_session = 0;
     uint64_t link = wire_trace_link(0, false);
     for (int32_t i = 1; i <= COUNT; i++) {
-        by_xid += wire_trace_lot(0x100000000000001, link, i) <= UINT64_MAX / 8;
-        by_session += wire_trace_lot(0x100000000000001 + i, link, 1) <= UINT64_MAX / 8;
+        by_xid += wire_trace_lot(wire_trace_seed(0x100000000000001, link), i) <= UINT64_MAX / 8;
+        by_session +=
+            wire_trace_lot(wire_trace_seed(0x100000000000001 + i, link), 1) <= UINT64_MAX / 8;
     }
     assert_in_range(by_xid, COUNT / 8 - 600, COUNT / 8 + 600);
     assert_in_range(by_session, COUNT / 8 - 600, COUNT / 8 + 600);

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -38,7 +39,7 @@ static void nothing_when_off(void **state)
     struct world w;
     world_open(&w, false, 1);
     assert_null(w.traces.open);
-    assert_false(request_traces_sample(&w.traces, 1, 1, 1));
+    assert_false(request_traces_sample(&w.traces, 1, 1));
     request_traces_finish(&w.traces);
     assert_int_equal(request_traces_init(&w.traces, NULL, &w.metrics), 0);
     assert_false(w.traces.on);
@@ -48,12 +49,12 @@ static void samples(void **state)
 {
     struct world w;
     world_open(&w, true, 1);
-    assert_true(request_traces_sample(&w.traces, 1, 1, 1));
-    assert_false(request_traces_sample(&w.traces, 1, 1, 0));
-    assert_false(request_traces_sample(&w.traces, 1, 1, WIRE_XID_PING));
+    assert_true(request_traces_sample(&w.traces, 1, 1));
+    assert_false(request_traces_sample(&w.traces, 1, 0));
+    assert_false(request_traces_sample(&w.traces, 1, WIRE_XID_PING));
     request_traces_finish(&w.traces);
     world_open(&w, true, 0);
-    assert_false(request_traces_sample(&w.traces, 1, 1, 1));
+    assert_false(request_traces_sample(&w.traces, 1, 1));
     request_traces_finish(&w.traces);
 }
 
@@ -155,12 +156,43 @@ static void json_of_a_trace(void **state)
     request_traces_finish(&w.traces);
 }
 
+/* Of each length, with a last pair of digits or without. */
+static void numbers_have_all_digits(void **state)
+{
+    const int32_t xids[] = {1, 9, 10, 99, 100, 101, 1000, 30407, INT32_MAX};
+    struct world w;
+    struct buf out;
+    buf_init(&out, 0);
+    world_open(&w, true, 1);
+    for (size_t i = 0; i < sizeof xids / sizeof xids[0]; i++) {
+        char wanted[64];
+        (void)begin(&w, 0, xids[i], 0);
+        request_traces_sent(&w.traces, &w.owners[0], true, true, 7);
+        buf_reset(&out);
+        otlp_encode(&w.traces, 1, -xids[i], &out);
+        request_traces_pop(&w.traces, 1);
+        (void)snprintf(wanted, sizeof wanted, "\"intValue\":\"%d\"", (int)xids[i]);
+        assert_non_null(strstr(buf_cstr(&out), wanted));
+        (void)snprintf(wanted, sizeof wanted, "\"stringValue\":\"%d\"", (int)-xids[i]);
+        assert_non_null(strstr(buf_cstr(&out), wanted));
+    }
+    buf_reset(&out);
+    otlp_encode(&w.traces, 0, 0, &out);
+    assert_non_null(strstr(buf_cstr(&out), "\"stringValue\":\"0\""));
+    buf_finish(&out);
+    request_traces_finish(&w.traces);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_when_off), cmocka_unit_test(samples),
-        cmocka_unit_test(parts_add_up),     cmocka_unit_test(sent_in_two_steps),
-        cmocka_unit_test(limits_hold),      cmocka_unit_test(json_of_a_trace),
+        cmocka_unit_test(nothing_when_off),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(sent_in_two_steps),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(json_of_a_trace),
+        cmocka_unit_test(numbers_have_all_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
