@@ -8,7 +8,7 @@ const LOOK_MS = 60000;
 let me = { acts: false, name: null };
 let listener = () => {};
 
-/** {acts: whether this console takes acts, name: null or "digest:anna", operator, checked}. */
+/** {acts: whether this console takes acts, schemes: how to sign in, name: null or "digest:anna", operator, checked}. */
 export function account() {
   return me;
 }
@@ -63,12 +63,13 @@ async function post(name, args, options) {
   throw error;
 }
 
-/** Throws an Error with the server's reason. */
-export async function signIn(user, password) {
+/** Scheme digest or sasl with user and password, or x509. Throws an Error with the server's reason. */
+export async function signIn(scheme, user, password) {
   const credentials = btoa(String.fromCharCode(...new TextEncoder().encode(`${user}:${password}`)));
-  const { key, ...who } = await post("sign-in", {}, { headers: { Authorization: `Basic ${credentials}` } });
+  const proof = scheme === "x509" ? {} : { headers: { Authorization: `Basic ${credentials}` } };
+  const { key, ...who } = await post("sign-in", { scheme }, proof);
   keep(key);
-  become({ acts: true, ...who });
+  become({ acts: true, schemes: me.schemes, ...who });
 }
 
 export async function signOut() {
@@ -76,7 +77,7 @@ export async function signOut() {
     await post("sign-out");
   } finally {
     keep(null);
-    become({ acts: me.acts, name: null });
+    become({ acts: me.acts, schemes: me.schemes, name: null });
   }
 }
 
@@ -90,6 +91,24 @@ export async function act(name, args, data) {
   }
 }
 
+/** A listener for "submit": runs `run` once at a time; its failure is shown in `problem`, then `failed` is called. */
+export function submitting(button, problem, run, failed) {
+  return async (event) => {
+    event.preventDefault();
+    if (button.disabled) return;
+    button.disabled = true;
+    problem.hidden = true;
+    try {
+      await run(event);
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      failed?.();
+    }
+    button.disabled = false;
+  };
+}
+
 /** A form in `place` that does something on submit: {title, fields, verb, danger, run, done}. run returns a promise; its failure is shown. */
 export function form(place, { title, fields, verb, danger, run, done }) {
   const back = document.activeElement?.dataset?.key;
@@ -99,21 +118,11 @@ export function form(place, { title, fields, verb, danger, run, done }) {
     place.replaceChildren();
     if (back) document.querySelector(`[data-key="${CSS.escape(back)}"]`)?.focus();
   };
-  const onSubmit = async (event) => {
-    event.preventDefault();
-    if (button.disabled) return;
-    button.disabled = true;
-    problem.hidden = true;
-    try {
-      await run(new FormData(event.target));
-      close();
-      done?.();
-    } catch (error) {
-      problem.textContent = error.message;
-      problem.hidden = false;
-    }
-    button.disabled = false;
-  };
+  const onSubmit = submitting(button, problem, async (event) => {
+    await run(new FormData(event.target));
+    close();
+    done?.();
+  });
   const element = h("form", { class: "act", "aria-label": title, onsubmit: onSubmit, onkeydown: (event) => event.key === "Escape" && close() },
     h("h3", { tabindex: "-1" }, title), fields, problem,
     h("div", { class: "buttons" }, button, h("button", { type: "button", class: "plain", onclick: close }, "Cancel")));

@@ -1,5 +1,5 @@
 // Signing in and out.
-import { account, signIn, signOut } from "./account.js";
+import { account, signIn, signOut, submitting } from "./account.js";
 import { h, refresh } from "./dom.js";
 
 const part = {};
@@ -18,7 +18,7 @@ export function update() {
 
 function body(me) {
   if (!me.acts) return [h("h2", {}, "This console only reads"), h("p", {}, "Nobody can sign in. An operator can allow it: start the server with ", h("code", {}, "admin.console=on"), ".")];
-  return me.name ? signedIn(me) : signInForm();
+  return me.name ? signedIn(me) : signInForm(me);
 }
 
 function signedIn(me) {
@@ -35,29 +35,30 @@ function isBare() {
   return location.protocol !== "https:" && !/^(localhost|127\..*|\[::1\])$/.test(location.hostname);
 }
 
-function signInForm() {
+const SCHEMES = {
+  digest: "digest: user and password, as programs get it by addauth",
+  sasl: "sasl: a user of this server's SASL users",
+  x509: "x509: the certificate of this browser",
+};
+
+function signInForm({ schemes = [] }) {
   const problem = h("p", { class: "problem", role: "alert", id: "problem", hidden: true });
   const user = h("input", { type: "text", name: "user", id: "user", autocomplete: "username", autocapitalize: "off", spellcheck: "false", required: true });
   const password = h("input", { type: "password", name: "password", id: "password", autocomplete: "current-password", required: true });
   const button = h("button", { type: "submit" }, "Sign in");
-  const onSubmit = async (event) => {
-    event.preventDefault();
-    if (button.disabled) return;
-    button.disabled = true;
-    problem.hidden = true;
-    try {
-      await signIn(user.value, password.value);
-    } catch (error) {
-      problem.textContent = error.message;
-      problem.hidden = false;
-      password.value = "";
-      password.focus();
-    }
-    button.disabled = false;
-  };
+  const fields = h("fieldset", { class: "fields" }, h("label", { for: "user" }, "User"), user, h("label", { for: "password" }, "Password"), password);
+  const scheme = h("select", { name: "scheme", id: "scheme", onchange: () => (fields.hidden = fields.disabled = scheme.value === "x509") },
+    schemes.map((name) => h("option", { value: name }, SCHEMES[name])));
+  const onSubmit = submitting(button, problem, () => signIn(scheme.value, user.value, password.value), () => {
+    password.value = "";
+    if (!fields.hidden) password.focus();
+  });
+  scheme.dispatchEvent(new Event("change"));
+  if (!schemes.length) return [h("h2", {}, "Nobody can sign in now"), h("p", {}, "This server takes no user and password and saw no certificate of your browser, or it does not serve clients now.")];
   return [h("h2", {}, "Sign in"),
     isBare() ? h("p", { class: "notice warn" }, "This page did not come over TLS: others in the network can read your password. Use https, or forward the port: ssh -L 8080:127.0.0.1:8080 HOST.") : null,
     h("form", { class: "fields", onsubmit: onSubmit },
-      h("label", { for: "user" }, "User"), user, h("label", { for: "password" }, "Password"), password, problem, h("div", { class: "buttons" }, button)),
-    h("p", { class: "hint" }, "An identity of the scheme digest, as programs get it by addauth. Without signing in, the console only reads what everyone may read.")];
+      schemes.length > 1 ? [h("label", { for: "scheme" }, "Identity"), scheme] : null,
+      fields, problem, h("div", { class: "buttons" }, button)),
+    h("p", { class: "hint" }, "The identity is the one that programs have, so the same ACLs apply. Without signing in, the console only reads what everyone may read.")];
 }

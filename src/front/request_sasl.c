@@ -2,20 +2,6 @@
 
 #include "base/log.h"
 #include "front/service.h"
-#include "tree/acl_rules.h"
-
-static int request_add_ids(struct connection *c, struct slice id)
-{
-    const struct sasl_options *o = sasl_service_options(c->service->login);
-    int rc = client_ids_add(&c->identity, slice_str("sasl"), id);
-    if (rc == 0 && sasl_options_is_super(o, id)) {
-        rc = client_ids_add(&c->identity, slice_str("super"), slice_str(""));
-    }
-    if (rc == 0 && o->any_user != NULL) {
-        rc = client_ids_add(&c->identity, slice_str(ACL_SCHEME_SASL_GRANT), slice_str(o->any_user));
-    }
-    return rc;
-}
 
 static void request_audit_login(struct connection *c, bool success)
 {
@@ -58,7 +44,7 @@ int32_t request_login(struct connection *c, struct slice body, struct buf *recor
     if (s->login != NULL) {
         int rc = sasl_login_take(s->login, &c->login, request.token, &step);
         if (rc == 0 && !slice_is_null(step.id)) {
-            rc = request_add_ids(c, step.id);
+            rc = sasl_login_add_ids(sasl_service_options(s->login), step.id, &c->identity);
             if (rc == 0) {
                 request_audit_login(c, true);
             }

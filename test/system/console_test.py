@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -685,8 +686,8 @@ class Guest:
             self.cookie = headers["Set-Cookie"].split(";")[0]
             self.key = json.loads(body)["key"]
 
-    def sign_in(self, user_password):
-        return self.post("sign-in", Authorization="Basic " + base64.b64encode(user_password.encode()).decode())
+    def sign_in(self, user_password, scheme="digest"):
+        return self.post(f"sign-in?scheme={scheme}", Authorization="Basic " + base64.b64encode(user_password.encode()).decode())
 
     def post(self, name, data=None, method="POST", **fields):
         """Status, headers and text; fields: further headers, None takes one away."""
@@ -761,8 +762,12 @@ def visit(path):
     World.page.wait(f"document.querySelector('.details h2')?.innerText == {json.dumps(path.rsplit('/', 1)[1])}")
 
 
-def sign_in(user, password):
+def sign_in(user, password, scheme=None):
     World.page.eval("location.hash = '#/signin'")
+    if scheme:
+        World.page.wait("!!document.querySelector('[name=scheme]')")
+        World.page.eval("(() => { const list = document.querySelector('[name=scheme]'); list.value = %s;"
+                        "list.dispatchEvent(new Event('change')); })()" % json.dumps(scheme))
     enter("user", user)
     enter("password", password)
     World.page.press("Enter")
@@ -894,6 +899,53 @@ def signing_in_and_acting():
         no_errors()
         for operation, user, result in (("consoleSignIn", "", "failure"), ("consoleSignIn", "anna", "success"), ("consoleSignOut", "super", "success")):
             has_audit(server, operation=operation, result=result, **({"user": user} if user else {}))
+
+
+@case
+def users_of_sasl():
+    """Bob of the server's SASL users signs in: ACLs of sasl:bob count for him, and the audit log names him."""
+    with contextlib.ExitStack() as stack:
+        users = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="conclave-test-users-"))
+        users.write("bob:geheim\nboss:chef\n")
+        users.flush()
+        server = stack.enter_context(Conclave(["--admin.console", "on", "--audit.enable", "yes", "--audit.file", "audit", "--sasl.users.file", users.name,
+                                               "--superUser", "boss"], admin=True))
+        page = open_page(server, "#/signin")
+        expect(json.loads(get(server, "/console/me")[2])["schemes"] == ["digest", "sasl"], "what is offered")
+        boss = Guest(server)
+        status, headers, body = boss.sign_in("boss:chef", "sasl")
+        expect(status == 200 and json.loads(body)["operator"] and json.loads(body)["name"] == "sasl:boss", f"{status} {body}")
+        with zk.Connection(server.address, timeout_ms=60000) as client:
+            create(client, "/bobs", b"his", acl=[(31, "sasl", "bob"), (1, "world", "anyone")])
+            create(client, "/secret", b"his alone", acl=[(31, "sasl", "bob")])
+            create(client, "/annas", b"hers", acl=[(31, "sasl", "anna"), (1, "world", "anyone")])
+        expect(Guest(server).sign_in("bob:geheim")[0] == 200, "a digest identity with that name is another one")
+        sign_in("bob", "wrong", "sasl")
+        page.wait_text("Wrong user or password.")
+        expected(401)
+        for look in ({}, {"dark": True}, {"dark": True, **PHONE}):
+            page.look(**look)
+            check_look(f"signing in by SASL, {look}")
+        page.look()
+        sign_in("bob", "geheim", "sasl")
+        page.wait_text("Signed in as sasl:bob")
+        expect("could not check" not in page.text(), "the password was checked")
+        page.eval("location.hash = '#/tree/secret'")
+        page.wait_text("his alone")
+        visit("/bobs")
+        click("Edit data")
+        enter("data", "changed")
+        click("Save")
+        page.wait("document.querySelector('pre')?.innerText == 'changed'")
+        visit("/annas")
+        click("Edit data")
+        enter("data", "mine")
+        click("Save")
+        page.wait_text("you lack the permission write")
+        expected(403)
+        for operation, path, result in (("setData", "/bobs", "success"), ("setData", "/annas", "failure"), ("consoleSignIn", "", "success")):
+            has_audit(server, operation=operation, result=result, user="bob", **({"znode": path} if path else {}))
+        no_errors()
 
 
 @case

@@ -457,6 +457,20 @@ def administrators_certificates():
 
 
 @case
+def console_identity_of_a_certificate():
+    more = ["--admin.forceHttps", "true", "--admin.needClientAuth", "true", "--admin.console", "on", "--X509AuthenticationProvider.superUser", "CN=root"]
+    with Conclave(admin_options(WORLD.server, *more), admin=True) as server:
+        expect(json.loads(ask_admin(server, "/console/me", WORLD.alice)[1])["schemes"] == ["digest", "x509"], "what is offered")
+        for own, name, operator in ((WORLD.alice, f"x509:{ALICE}", False), (WORLD.root, "x509:CN=root", True)):
+            status, body = ask_admin(server, "/console/sign-in?scheme=x509", own, data=b"")
+            who = json.loads(body)
+            expect(status == 200 and (who["name"], who["operator"], who["checked"]) == (name, operator, True), f"{status} {body}")
+    with Conclave(admin_options(WORLD.server, *more[:2], *more[4:]), admin=True) as server:
+        status, body = ask_admin(server, "/console/sign-in?scheme=x509", data=b"")
+        expect(status == 403 and b"certificate" in body, f"without a certificate: {status} {body}")
+
+
+@case
 def admin_certificate_reload():
     second = WORLD.made.make("admin-two", "/O=Conclave/CN=admin two", WORLD.ca)
     for watch in (True, False):

@@ -250,8 +250,8 @@ static void answer_sign_in(struct console_acts *a, const struct http_request *re
     *act =
         (struct console_act){.acts = a, .secure = request->secure, .check = {.done = on_checked}};
     (void)snprintf(act->peer, sizeof act->peer, "%s", request->peer);
-    unsigned status =
-        sign_in_check_begin(&act->check, a->admission, acts_service(a), request, &why);
+    unsigned status = sign_in_check_begin(&act->check, a->admission, acts_service(a), request,
+                                          http_argument(request, "scheme"), &why);
     if (status == SIGN_IN_LATER) {
         act_wait(act, request, response);
         return;
@@ -264,6 +264,20 @@ static void answer_sign_in(struct console_acts *a, const struct http_request *re
     }
     sign_in_check_finish(&act->check);
     *act = (struct console_act){0};
+}
+
+/* How this caller can sign in. */
+static void write_schemes(const struct console_acts *a, const struct http_request *request,
+                          struct json *j)
+{
+    const char *schemes[SIGN_IN_SCHEMES];
+    size_t count = sign_in_schemes(acts_service(a), request, schemes);
+    json_key(j, "schemes");
+    json_array_begin(j);
+    for (size_t i = 0; i < count; i++) {
+        json_string(j, schemes[i]);
+    }
+    json_array_end(j);
 }
 
 static void answer_me(struct console_acts *a, const struct http_request *request,
@@ -280,6 +294,9 @@ static void answer_me(struct console_acts *a, const struct http_request *request
         write_who(a, n, &j);
     } else {
         json_member_null(&j, "name");
+    }
+    if (serves && a->view->options->console_acts) {
+        write_schemes(a, request, &j);
     }
     json_object_end(&j);
     act_print(&j, response);

@@ -1,6 +1,7 @@
 #include "front/login/sasl_login.h"
 
 #include "cyrus/library.h"
+#include "tree/acl_rules.h"
 #include "tree/principal.h"
 
 #include <sasl/sasl.h>
@@ -211,6 +212,18 @@ bool sasl_login_principal_id(const struct sasl_options *o, struct slice principa
         out->len -= p.host.len + 1;
     }
     return true;
+}
+
+int sasl_login_add_ids(const struct sasl_options *o, struct slice id, struct client_ids *ids)
+{
+    int rc = client_ids_add(ids, slice_str("sasl"), id);
+    if (rc == 0 && sasl_options_is_super(o, id)) {
+        rc = client_ids_add(ids, slice_str("super"), slice_str(""));
+    }
+    if (rc == 0 && o->any_user != NULL) {
+        rc = client_ids_add(ids, slice_str(ACL_SCHEME_SASL_GRANT), slice_str(o->any_user));
+    }
+    return rc;
 }
 
 /* --- an exchange ------------------------------------------------------------------------------ */

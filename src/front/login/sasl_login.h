@@ -15,6 +15,7 @@
 #define FRONT_LOGIN_SASL_LOGIN_H
 
 #include "base/buf.h"
+#include "front/login/client_ids.h"
 #include "front/login/sasl_options.h"
 
 struct sasl_service; /* shared by all exchanges */
@@ -50,5 +51,9 @@ void sasl_login_destroy(struct sasl_login *l);
 /* Appends the id of a Kerberos principal. Without a realm it belongs to the default realm, for which the options may
  * remove host and realm. False: ZooKeeper does not know this form. */
 bool sasl_login_principal_id(const struct sasl_options *o, struct slice principal, struct buf *out);
+
+/* Adds a proved id with what the options give it: the superuser's, and that of letAnySaslUserDoX. As client_ids_add. */
+int sasl_login_add_ids(const struct sasl_options *o, struct slice id,
+                       struct client_ids *ids) CONCLAVE_MUST_USE;
 
 #endif
