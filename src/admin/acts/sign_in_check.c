@@ -5,6 +5,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -115,6 +116,7 @@ static unsigned check_sasl(struct sign_in_check *c, struct service *s, const cha
     const struct sasl_options *o = sasl_service_options(s->login);
     char name[CREDENTIALS_MAX + 1];
     const uint8_t *colon = memchr(user_password.data, ':', user_password.len);
+    assert(colon != NULL && user_password.len <= CREDENTIALS_MAX);
     size_t len = (size_t)(colon - user_password.data);
     struct slice user = slice_make(user_password.data, len);
     struct slice password = slice_make(colon + 1, user_password.len - len - 1);
@@ -216,6 +218,7 @@ static unsigned check_credentials(struct sign_in_check *c, struct service *s,
         status = scheme->check(c, s, request->peer, slice_make(text, len), ret_why);
     }
     OPENSSL_cleanse(text, sizeof text);
+    assert(status != 0 || c->ids.count > 0);
     return status;
 }
 
