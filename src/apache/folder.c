@@ -37,6 +37,7 @@ void apache_found_finish(struct apache_found *found)
 {
     free(found->snapshot);
     free(found->unfinished);
+    apache_history_finish(&found->history);
     *found = (struct apache_found){0};
 }
 
@@ -145,6 +146,14 @@ static int folder_files_list(const char *dir, const char *log_dir, struct folder
     return rc;
 }
 
+bool apache_folder_was(const char *dir)
+{
+    char *inner = inner_folder(dir);
+    bool was = inner != NULL && strcmp(inner, dir) != 0;
+    free(inner);
+    return was;
+}
+
 bool apache_folder_is(const char *dir)
 {
     struct folder_files files;
@@ -216,7 +225,10 @@ static int read_log(struct folder_reading *x, const char *file)
     bool first = true;
     uint64_t before = x->found->transactions;
     while ((rc = apache_txn_log_next(log, &o, x->ret_error)) == 1) {
-        rc = o.header.zxid > adoption_zxid(x->a) ? folder_apply(x, file, &o, &first) : 0;
+        rc = apache_history_add(&x->found->history, &o);
+        if (rc == 0 && o.header.zxid > adoption_zxid(x->a)) {
+            rc = folder_apply(x, file, &o, &first);
+        }
         if (rc != 0) {
             break;
         }
@@ -350,6 +362,29 @@ int apache_folder_last_zxid(const char *dir, const char *log_dir, int64_t *ret, 
     return rc;
 }
 
+/* The file beside the snapshots, or the epoch of the last zxid, when that is newer or there is no such file. */
+static int read_epoch(const char *dir, int64_t zxid, int64_t *ret)
+{
+    char *inner = inner_folder(dir);
+    char *path;
+    if (inner == NULL || asprintf(&path, "%s/" APACHE_EPOCH_FILE, inner) < 0) {
+        free(inner);
+        return CONCLAVE_ENOMEM;
+    }
+    char text[32] = "";
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        size_t len = fread(text, 1, sizeof text - 1, file);
+        text[len] = '\0';
+        (void)fclose(file);
+    }
+    free(inner);
+    free(path);
+    long long epoch = strtoll(text, NULL, 10);
+    *ret = epoch > zxid >> 32 ? epoch : zxid >> 32;
+    return 0;
+}
+
 int apache_folder_read(const char *dir, const char *log_dir, const struct hash_key *key,
                        struct apache_found *ret, struct state **ret_state, char **ret_error)
 {
@@ -357,6 +392,9 @@ int apache_folder_read(const char *dir, const char *log_dir, const struct hash_k
     *ret = (struct apache_found){0};
     int rc = folder_files_list(dir, log_dir, &files, ret_error);
     rc = rc == 0 ? read_listed(&files, dir, key, ret, ret_state, ret_error) : rc;
+    if (rc == 0 && (rc = read_epoch(dir, ret->zxid, &ret->epoch)) != 0) {
+        state_destroy(*ret_state);
+    }
     if (rc != 0) {
         apache_found_finish(ret);
     }

@@ -5,6 +5,7 @@
 #ifndef APACHE_FOLDER_H
 #define APACHE_FOLDER_H
 
+#include "apache/history.h"
 #include "state/adopt/adopt.h"
 
 /* What is in a folder. */
@@ -18,6 +19,9 @@ struct apache_found {
     uint64_t transactions; /* applied to the snapshot */
     int64_t zxid;          /* of the last transaction */
     int64_t time_ms;       /* its time, 0: none was applied */
+    int64_t
+        epoch; /* the newest that the server took part in: elections compare it before the zxid */
+    struct apache_history history;
     char *unfinished; /* file whose last entry is not complete, NULL: none; a crash leaves one */
     uint64_t unfinished_at;
     struct adoption_report report;
@@ -26,6 +30,9 @@ void apache_found_finish(struct apache_found *found);
 
 /* Whether dir, or its version-2, has files of ZooKeeper. */
 bool apache_folder_is(const char *dir);
+
+/* Whether dir has a version-2, with files or without. */
+bool apache_folder_was(const char *dir);
 
 /* The last zxid in a folder, from the names of the snapshots and the newest log with transactions; dir, log_dir, errors as
  * apache_folder_read. */

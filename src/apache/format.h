@@ -8,5 +8,6 @@ enum { APACHE_FORMAT_VERSION = 2, APACHE_ENTRY_END = 'B' };
 #define APACHE_SNAPSHOT_PREFIX "snapshot."
 #define APACHE_LOG_PREFIX "log."
 #define APACHE_VERSION_FOLDER "version-2"
+#define APACHE_EPOCH_FILE "currentEpoch" /* decimal */
 
 #endif

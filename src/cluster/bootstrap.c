@@ -30,7 +30,7 @@ void bootstrap_hello(struct bootstrap *f, const struct peer_identity *who)
     for (size_t i = 0; i < f->n_founders; i++) {
         if (f->founders[i].id == who->id) {
             f->heard[i] = who->age == PEER_FRESH || who->age == PEER_FOUNDED;
-            f->lost[i] = who->age == PEER_LOST;
+            f->lost[i] = who->age == PEER_LOST || who->age == PEER_IMPORTING;
             return;
         }
     }

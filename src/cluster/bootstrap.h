@@ -5,6 +5,7 @@
  *   a server has data ────────────────────────────────────────────────> JOIN (also a member that lost its disk)
  *   a server founded an ensemble of other members, without entries ───> JOIN (this server is new beside it)
  *   a server cannot use its data any more: there is an ensemble ──────> WAIT
+ *   a server may begin one with data of Apache's (import_start.h) ────> WAIT
  *   all founders are as new as this server ───────────────────────────> FOUND
  *   a majority is, and FOUNDING_GRACE_MS passed without another one ──> FOUND
  *
@@ -25,10 +26,10 @@ struct bootstrap {
     uint64_t id;
     const struct configuration_member *founders; /* borrowed */
     size_t n_founders;
-    bool heard[MEMBERS_MAX];            /* by place in founders: this member has no data */
-    bool lost[MEMBERS_MAX];             /* by place: this member cannot use its data any more */
-    bool other_lost;                    /* the same holds for a server that is not a founder */
-    bool grown;                         /* a server has data */
+    bool heard[MEMBERS_MAX]; /* by place in founders: this member has no data */
+    bool lost[MEMBERS_MAX];  /* by place: this member has data, but cannot use them (yet) */
+    bool other_lost;         /* the same holds for a server that is not a founder */
+    bool grown;              /* a server has data */
     uint8_t cluster[PEER_CLUSTER_SIZE]; /* the cluster of that server */
     int64_t majority_ms;                /* when a majority of new servers was known, -1: not yet */
 };

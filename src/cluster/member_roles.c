@@ -32,3 +32,27 @@ struct configuration_member member_of_state(const struct state_member *member)
     assert(i < ROLE_COUNT);
     return (struct configuration_member){(uint64_t)member->id, ROLES[i].log, member->address};
 }
+
+int members_of_options(const struct ensemble_options *e, struct buf *text,
+                       struct configuration_member ret[MEMBERS_MAX], size_t *ret_count)
+{
+    size_t at[MEMBERS_MAX];
+    size_t n = e->n_members < MEMBERS_MAX ? e->n_members : MEMBERS_MAX;
+    for (size_t i = 0; i < n; i++) {
+        at[i] = text->len;
+        server_line_print(&e->members[i], text);
+        buf_append_u8(text, 0);
+    }
+    if (!buf_ok(text)) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = (struct configuration_member){
+            .id = e->members[i].id,
+            .role = e->members[i].observer ? MEMBER_OBSERVER : MEMBER_VOTER,
+            .address = (const char *)text->data + at[i],
+        };
+    }
+    *ret_count = n;
+    return 0;
+}

@@ -6,7 +6,10 @@
 #include "base/random.h"
 #include "base/transition.h"
 #include "cluster/bootstrap.h"
+#include "cluster/import_founding.h"
+#include "cluster/member_roles.h"
 #include "cluster/peer_credentials.h"
+#include "cluster/peer_members.h"
 #include "cluster/reconfig.h"
 #include "cluster/repair.h"
 #include "cluster/replication_notes.h"
@@ -21,7 +24,8 @@ enum {
     TRAILING_ENTRIES = 1024,
     CHANNEL_LOG = 1,
     CHANNEL_ENSEMBLE = 2,
-    ASIDE_MS = 1000, /* until a folder is opened again after its log failed */
+    CHANNEL_IMPORT = 3, /* cards of import_founding.h */
+    ASIDE_MS = 1000,    /* until a folder is opened again after its log failed */
     ASIDE_MAX_MS = 30000,
     FOUNDING_BEAT_MS = 50,
 };
@@ -36,6 +40,8 @@ struct replica {
     struct snapshot_schedule snapshots;
     struct reconfig reconfig;
     struct bootstrap founding;
+    const struct import_source *source; /* files of Apache's to begin with; NULL: none */
+    struct import_founding import;
     struct repair healing;
     struct configuration_member founders[MEMBERS_MAX]; /* the configured members */
     size_t n_founders;
@@ -282,38 +288,13 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
     }
 }
 
-/* Sets the links: to the members, and to configured servers that may become members. */
 static void set_peers(struct replica *n, const struct configuration_member *members, size_t count)
 {
-    size_t most = count + n->n_founders;
-    struct peer_member *list = calloc(most + 1, sizeof *list);
-    struct server_line *lines = calloc(most + 1, sizeof *lines);
-    const char *why = NULL;
-    size_t k = 0;
-    for (size_t i = 0; list != NULL && lines != NULL && i < most; i++) {
-        const struct configuration_member *m = i < count ? &members[i] : &n->founders[i - count];
-        if (i >= count && configuration_find(members, count, m->id) != NULL) {
-            continue;
-        }
-        /* A snapshot of a server that was alone does not know its address, but the file does. */
-        const struct configuration_member *f =
-            configuration_find(n->founders, n->n_founders, m->id);
-        if (server_line_parse(m->address, &lines[k], &why) == 0 ||
-            (f != NULL && server_line_parse(f->address, &lines[k], &why) == 0)) {
-            list[k] = (struct peer_member){m->id, lines[k].hosts, lines[k].n_hosts};
-            k++;
-        }
-    }
-    int rc = list == NULL || lines == NULL ? CONCLAVE_ENOMEM : peers_set_members(n->peers, list, k);
+    int rc = peer_members_set(n->peers, members, count, n->founders, n->n_founders);
     if (rc != 0) {
         log_error_advice("server", "members-refused", "give the server more memory", "error=%s",
                          conclave_errname(rc));
     }
-    for (size_t i = 0; lines != NULL && i < k; i++) {
-        server_line_finish(&lines[i]);
-    }
-    free(lines);
-    free(list);
 }
 
 static void on_configuration(void *ctx, uint64_t index, const struct configuration_member *members,
@@ -327,6 +308,10 @@ static void on_configuration(void *ctx, uint64_t index, const struct configurati
     }
     if (n->peers != NULL) {
         set_peers(n, members, count);
+    }
+    if (grouped(n) && import_founding_members(&n->import, members, count)) {
+        n->service->standing.gathering = false;
+        must_apply(leadership_full_timeouts(n->service, replica_now_ms(n)), "timeouts", index);
     }
 }
 
@@ -366,11 +351,19 @@ static void send_ensemble(void *ctx, uint64_t to, struct buf *message_take)
     send_channel(ctx, to, CHANNEL_ENSEMBLE, message_take);
 }
 
+static void send_import(void *ctx, uint64_t to, struct buf *message_take)
+{
+    send_channel(ctx, to, CHANNEL_IMPORT, message_take);
+}
+
 static void on_link(void *ctx, uint64_t id, bool up)
 {
     struct replica *n = ctx;
     replication_notes_link((unsigned long long)member_number((int64_t)id), up);
     if (n->log == NULL) {
+        if (up && n->stage == NODE_FOUNDING) {
+            import_founding_link(&n->import, id);
+        }
         return;
     }
     replication_link(n->log, id, up);
@@ -386,6 +379,7 @@ static void on_hello(void *ctx, const struct peer_identity *who)
     reconfig_hello(&n->reconfig, who);
     if (n->stage == NODE_FOUNDING) {
         bootstrap_hello(&n->founding, who);
+        import_founding_hello(&n->import, who);
         n->at = 0;
     }
 }
@@ -393,6 +387,10 @@ static void on_hello(void *ctx, const struct peer_identity *who)
 static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice bytes)
 {
     struct replica *n = ctx;
+    if (channel == CHANNEL_IMPORT && n->stage == NODE_FOUNDING) {
+        import_founding_message(&n->import, from, bytes);
+        n->at = 0;
+    }
     if (n->log == NULL) {
         return;
     }
@@ -520,31 +518,6 @@ static int open_peers(struct replica *n, char **ret_text)
     return 0;
 }
 
-/* Converts the configured members to the log's form. */
-static int list_founders(struct replica *n)
-{
-    const struct ensemble_options *e = &n->options->ensemble;
-    size_t at[MEMBERS_MAX];
-    buf_init(&n->founder_text, 0);
-    n->n_founders = e->n_members < MEMBERS_MAX ? e->n_members : MEMBERS_MAX;
-    for (size_t i = 0; i < n->n_founders; i++) {
-        at[i] = n->founder_text.len;
-        server_line_print(&e->members[i], &n->founder_text);
-        buf_append_u8(&n->founder_text, 0);
-    }
-    if (!buf_ok(&n->founder_text)) {
-        return CONCLAVE_ENOMEM;
-    }
-    for (size_t i = 0; i < n->n_founders; i++) {
-        n->founders[i] = (struct configuration_member){
-            .id = e->members[i].id,
-            .role = e->members[i].observer ? MEMBER_OBSERVER : MEMBER_VOTER,
-            .address = (const char *)n->founder_text.data + at[i],
-        };
-    }
-    return 0;
-}
-
 /* Until the log names the members, the links go to the members of the last run, or to the configured ones. */
 static int link_members(struct replica *n, char **ret_text)
 {
@@ -578,9 +551,16 @@ struct replica *replica_create(uv_loop_t *loop, const struct server_options *opt
     ensemble_init(&n->ensemble, service, options->server_id, options->clock, &links);
     n->ensemble.failed = on_log_failed;
     n->ensemble.failed_ctx = n;
+    n->import.send = send_import;
+    n->import.send_ctx = n;
     reconfig_init(&n->reconfig, &n->ensemble);
     n->reconfig.links = (struct reconfig_links){is_linked, link_is_refused, n};
     return n;
+}
+
+void replica_set_import(struct replica *n, const struct import_source *source)
+{
+    n->source = source;
 }
 
 struct pipeline_sink replica_sink(struct replica *n)
@@ -665,10 +645,17 @@ int replica_open(struct replica *n, char **ret_text)
         return open_log(n, false, ret_text);
     }
     n->service->standing.linearizable = n->options->ensemble.linearizable_reads;
-    int rc = list_founders(n);
+    buf_init(&n->founder_text, 0);
+    int rc =
+        members_of_options(&n->options->ensemble, &n->founder_text, n->founders, &n->n_founders);
+    rc = rc == 0
+             ? import_founding_init(&n->import, n->source, n->options->data_dir, n->options->clock,
+                                    n->identity.id, n->founders, n->n_founders, ret_text)
+             : rc;
     if (rc != 0) {
         return rc;
     }
+    n->service->standing.gathering = n->import.gathering;
     n->reconfig.configured = n->founders;
     n->reconfig.n_configured = n->n_founders;
     repair_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->options->data_dir,
@@ -683,9 +670,9 @@ int replica_open(struct replica *n, char **ret_text)
     } else if (look.fresh && !look.healing) {
         ensemble_expect(&n->ensemble, n->founders, n->n_founders);
         bootstrap_init(&n->founding, n->identity.id, n->founders, n->n_founders);
-        log_info("server", "founding",
-                 "members=%zu text=\"the folder is empty: asking the other servers\"",
-                 n->n_founders);
+        n->identity.age = n->source != NULL ? PEER_IMPORTING : PEER_FRESH;
+        log_info("server", "founding", "members=%zu text=\"the folder is %s: asking the others\"",
+                 n->n_founders, n->source != NULL ? "that of a ZooKeeper" : "empty");
     } else {
         rc = open_folder(n, &look, ret_text);
     }
@@ -722,22 +709,37 @@ static void tell_links(struct replica *n)
     }
 }
 
+/* Opens the log of a new folder: as a founder, or to join; or of one that was made from other data. */
+static int open_new(struct replica *n, enum bootstrap_verdict verdict, char **ret_text)
+{
+    bool join = verdict == FOUNDING_JOIN;
+    int rc = 0;
+    if (join) {
+        memcpy(n->identity.cluster, n->founding.cluster, sizeof n->identity.cluster);
+        rc = import_founding_join(&n->import, ret_text);
+    } else if (n->source == NULL) {
+        bootstrap_cluster(n->founders, n->n_founders, n->identity.cluster);
+    }
+    n->source = NULL;
+    log_info("server", join ? "joining" : "founded", "members=%zu", n->n_founders);
+    return rc == 0 ? open_log(n, join, ret_text) : rc;
+}
+
 static void found(struct replica *n)
 {
     char *text = NULL;
+    int rc = 0;
     enum bootstrap_verdict verdict = bootstrap_decide(&n->founding, replica_now_ms(n));
     n->at = replica_now_ms(n) + FOUNDING_BEAT_MS;
-    if (verdict == FOUNDING_WAIT) {
+    if (verdict != FOUNDING_JOIN && n->source != NULL) {
+        rc = import_founding_tick(&n->import, &text);
+        verdict = rc == 1 ? FOUNDING_FOUND : FOUNDING_WAIT;
+        n->service->standing.gathering = n->import.gathering;
+    }
+    if (rc >= 0 && verdict == FOUNDING_WAIT) {
         return;
     }
-    bool join = verdict == FOUNDING_JOIN;
-    if (join) {
-        memcpy(n->identity.cluster, n->founding.cluster, sizeof n->identity.cluster);
-    } else {
-        bootstrap_cluster(n->founders, n->n_founders, n->identity.cluster);
-    }
-    log_info("server", join ? "joining" : "founded", "members=%zu", n->n_founders);
-    int rc = open_log(n, join, &text);
+    rc = rc >= 0 ? open_new(n, verdict, &text) : rc;
     if (rc != 0) {
         replica_fail(n, rc, text != NULL ? text : conclave_strerror(rc));
         free(text);
@@ -941,7 +943,7 @@ const char *replica_mode(const struct replica *n)
 
 const char *replica_why_not_ready(const struct replica *n)
 {
-    if (n->stage == NODE_FOUNDING && grouped(n)) {
+    if ((n->stage == NODE_FOUNDING && grouped(n)) || n->service->standing.gathering) {
         return "waiting for the other members";
     }
     if (n->stage == NODE_ASIDE) {

@@ -20,6 +20,7 @@
 #include "cluster/server_options.h"
 #include "cluster/snapshot_schedule.h"
 
+struct import_source;
 struct replica;
 
 enum replica_stage { NODE_FOUNDING, NODE_RUNNING, NODE_ASIDE, NODE_DAMAGED };
@@ -37,6 +38,10 @@ struct replica_callbacks {
 /* Borrows options and service until it is closed. NULL: out of memory. */
 struct replica *replica_create(uv_loop_t *loop, const struct server_options *options,
                                struct service *service, const struct replica_callbacks *callbacks);
+
+/* The folder has files of an Apache ZooKeeper, with which the ensemble may begin. Call it before replica_open; borrowed until
+ * the replica is closed. */
+void replica_set_import(struct replica *n, const struct import_source *source);
 
 /* The sink for the service's batches; valid from replica_create on. */
 struct pipeline_sink replica_sink(struct replica *n);

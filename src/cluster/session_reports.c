@@ -296,9 +296,10 @@ void session_reports_confirmed(struct ensemble *e, uint64_t ticket)
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
         return;
     }
+    bool serves = !e->service->standing.gathering; /* else no server may answer clients */
     if (r->own.number != 0 && ticket >= r->own_ticket) {
         r->own.number = 0;
-        leadership_contact(e->service, r->own.sent_ms);
+        leadership_contact(e->service, serves ? r->own.sent_ms : CONTACT_NEVER);
     }
     for (size_t i = 0; i < r->n_reporters; i++) {
         struct reporter *p = &r->reporters[i];
@@ -306,7 +307,9 @@ void session_reports_confirmed(struct ensemble *e, uint64_t ticket)
         if (p->asked.number == 0 || ticket < p->ticket) {
             continue;
         }
-        acknowledge(e, p);
+        if (serves) {
+            acknowledge(e, p);
+        }
         p->asked = p->next;
         p->next.number = 0;
         if (p->asked.number != 0) {

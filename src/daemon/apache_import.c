@@ -62,32 +62,113 @@ static void import_tell(const char *dir, const struct apache_found *found,
                found->report.digest_compared ? "equal" : "none");
 }
 
-static int import_all(const struct server_options *o, char **ret_text)
+struct apache_import {
+    const struct server_options *options;
+    struct apache_found found; /* without a state it is only of use for its history */
+    struct state *state;       /* NULL: released, or damaged */
+    char *damage;
+    struct import_source source;
+};
+
+/* Reads the folder. Errors as apache_folder_read; CONCLAVE_EFOREIGN: there is nothing in it. */
+static int import_read(struct apache_import *x, char **ret_text)
 {
+    const struct server_options *o = x->options;
     struct hash_key key;
-    struct apache_found found;
-    struct state *state;
-    char *text;
+    char *text = NULL;
     random_bytes(&key, sizeof key);
     log_always("server", "importing", "data=\"%s\" from=\"Apache ZooKeeper\"", o->data_dir);
-    int rc = apache_folder_read(o->data_dir, o->apache_log_dir, &key, &found, &state, &text);
+    int rc = apache_folder_read(o->data_dir, o->apache_log_dir, &key, &x->found, &x->state, &text);
     if (rc != 0) {
         return import_fail(rc, text, ret_text);
     }
-    if (found.snapshot == NULL && found.transactions == 0) {
-        rc = text_fail(
+    if (x->found.snapshot == NULL && x->found.transactions == 0) {
+        state_destroy(x->state);
+        x->state = NULL;
+        apache_found_finish(&x->found);
+        return text_fail(
             ret_text, CONCLAVE_EFOREIGN,
             "%s/version-2 is that of an Apache ZooKeeper, but has neither a snapshot nor a transaction: put "
             "its files back, or move it away to begin with an empty tree",
             o->data_dir);
     }
-    rc = rc == 0 ? import_write(o, state, ret_text) : rc;
-    if (rc == 0) {
-        import_tell(o->data_dir, &found, state);
+    return 0;
+}
+
+/* Makes the folder; the state is used up. */
+static int import_found(void *ctx, char **ret_text)
+{
+    struct apache_import *x = ctx;
+    int rc = 0;
+    if (x->state == NULL) {
+        apache_found_finish(&x->found);
+        rc = import_read(x, ret_text);
     }
-    state_destroy(state);
-    apache_found_finish(&found);
+    rc = rc == 0 ? import_write(x->options, x->state, ret_text) : rc;
+    if (rc == 0) {
+        import_tell(x->options->data_dir, &x->found, x->state);
+    }
     return rc;
+}
+
+static void import_release(void *ctx)
+{
+    struct apache_import *x = ctx;
+    state_destroy(x->state);
+    x->state = NULL;
+}
+
+static uint64_t import_print(void *ctx, int64_t zxid)
+{
+    const struct apache_import *x = ctx;
+    return apache_history_find(&x->found.history, zxid);
+}
+
+static int import_join(void *ctx, char **ret_text)
+{
+    const struct apache_import *x = ctx;
+    struct error_text problem = {NULL};
+    /* Of damaged files nothing counts, whatever they turn out to have. */
+    int64_t zxid = x->damage == NULL ? x->found.zxid : INT64_MAX;
+    int rc = found_folder_leave(x->options->data_dir, zxid, &problem);
+    return rc == 0 ? 0 : import_fail(rc, error_text_take(&problem, rc), ret_text);
+}
+
+/* The card of a member's folder. */
+static int import_show(struct apache_import *x, char **ret_text)
+{
+    struct import_source *s = &x->source;
+    *s = (struct import_source){
+        .ctx = x,
+        .print = import_print,
+        .found = import_found,
+        .join = import_join,
+        .release = import_release,
+    };
+    int rc = import_read(x, &x->damage);
+    if (rc == CONCLAVE_ENOMEM) {
+        return import_fail(rc, x->damage, ret_text);
+    }
+    if (rc != 0) {
+        s->card.kind = IMPORT_DAMAGED;
+        s->damage = x->damage;
+        log_error_advice(
+            "server", "import-impossible",
+            "start the other members: this one joins them; if a majority is damaged, repair the files",
+            "data=\"%s\" text=\"%s\"", x->options->data_dir, x->damage);
+        return 0;
+    }
+    s->card = (struct import_card){
+        .kind = IMPORT_GOOD,
+        .rank = {x->found.epoch, x->found.zxid, state_digest_now(x->state)},
+        .print = import_print(x, x->found.zxid),
+    };
+    log_always("server", "import-found",
+               "data=\"%s\" snapshot=\"%s\" transactions=%llu epoch=%lld zxid=0x%llx",
+               x->options->data_dir, x->found.snapshot != NULL ? x->found.snapshot : "none",
+               (unsigned long long)x->found.transactions, (long long)x->found.epoch,
+               (unsigned long long)x->found.zxid);
+    return 0;
 }
 
 /* Whether Apache's files are as they were when they were imported. */
@@ -120,26 +201,58 @@ static int import_compare(const struct server_options *o, int64_t imported, char
     return rc == CONCLAVE_ENOMEM ? rc : 0;
 }
 
-int apache_import(const struct server_options *o, char **ret_text)
+/* Whether the folder has files of Apache's that no server of ours has taken over yet. */
+static int import_is_due(const struct server_options *o, bool *ret, char **ret_text)
 {
     struct error_text problem = {NULL};
     struct found_look look;
-    if (!apache_folder_is(o->data_dir)) {
+    bool files = apache_folder_is(o->data_dir);
+    *ret = false;
+    if (!files && !apache_folder_was(o->data_dir)) {
         return 0;
     }
     int rc = found_folder_look(o->data_dir, &look, &problem);
     if (rc != 0) {
         return import_fail(rc, error_text_take(&problem, rc), ret_text);
     }
-    if (look.ready) {
-        return import_compare(o, look.imported_zxid, ret_text);
+    *ret = !look.ready;
+    return look.ready && files ? import_compare(o, look.imported_zxid, ret_text) : 0;
+}
+
+int apache_import_open(const struct server_options *o, struct apache_import **ret, char **ret_text)
+{
+    bool due;
+    *ret = NULL;
+    int rc = import_is_due(o, &due, ret_text);
+    if (rc != 0 || !due) {
+        return rc;
     }
-    if (o->ensemble.enabled) {
-        return text_fail(
-            ret_text, CONCLAVE_EFOREIGN,
-            "%s has the data of an Apache ZooKeeper (version-2), and only a server alone imports them: docs/migration.md "
-            "tells how an ensemble takes over",
-            o->data_dir);
+    struct apache_import *x = calloc(1, sizeof *x);
+    if (x == NULL) {
+        return import_fail(CONCLAVE_ENOMEM, NULL, ret_text);
     }
-    return import_all(o, ret_text);
+    x->options = o;
+    bool alone = !o->ensemble.enabled || o->ensemble.n_members == 1;
+    rc = alone ? import_found(x, ret_text) : import_show(x, ret_text);
+    if (rc != 0 || alone) {
+        apache_import_close(x);
+    } else {
+        *ret = x;
+    }
+    return rc;
+}
+
+void apache_import_close(struct apache_import *x)
+{
+    if (x != NULL) {
+        state_destroy(x->state);
+        apache_found_finish(&x->found);
+        free(x->damage);
+        free(x);
+    }
+}
+
+const struct import_source *apache_import_source(const struct apache_import *x)
+{
+    return x != NULL ? &x->source : NULL;
 }

@@ -46,12 +46,13 @@ struct server {
     struct client_port *port;
     struct port_certificates *secure; /* NULL: no TLS */
     struct replica *node;
-    uv_prepare_t prepare; /* runs the turn, last in an iteration of the loop */
-    uv_timer_t timer;     /* service_deadline, or the end of draining */
-    int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
-    int64_t stop_at;      /* deadline of the current step of stopping, INT64_MAX: never */
-    int64_t started_ms;   /* monotonic */
-    int open_parts;       /* handles, port and replication that are not closed yet */
+    struct apache_import *import; /* NULL: nothing to import */
+    uv_prepare_t prepare;         /* runs the turn, last in an iteration of the loop */
+    uv_timer_t timer;             /* service_deadline, or the end of draining */
+    int64_t timer_at;             /* monotonic ms, INT64_MAX: not running */
+    int64_t stop_at;              /* deadline of the current step of stopping, INT64_MAX: never */
+    int64_t started_ms;           /* monotonic */
+    int open_parts;               /* handles, port and replication that are not closed yet */
     struct drain drain;
     bool was_serving;
     bool failure_told;
@@ -475,7 +476,8 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     }
     /* With the client port in hand: an Apache ZooKeeper that still runs with this zoo.cfg has it. */
     if (rc == 0 && !options->test) {
-        rc = apache_import(&s->options, ret_text);
+        rc = apache_import_open(&s->options, &s->import, ret_text);
+        replica_set_import(s->node, apache_import_source(s->import));
     }
     if (rc == 0) {
         rc = server_open_node(s, ret_text);
@@ -553,6 +555,7 @@ static void server_part_closed(void *ctx)
     if (s->was_serving) {
         log_always("server", "stopped", "id=%lld", (long long)member_number(server_id(s)));
     }
+    apache_import_close(s->import);
     service_finish(&s->service);
     sasl_service_close(s->login);
     audit_log_close(s->audit);

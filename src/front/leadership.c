@@ -176,7 +176,7 @@ static int64_t contact_age_ms(const struct service *s)
 
 bool leadership_in_contact(const struct service *s)
 {
-    return s->standing.sole || contact_age_ms(s) <= s->limits.tick_ms;
+    return !s->standing.gathering && (s->standing.sole || contact_age_ms(s) <= s->limits.tick_ms);
 }
 
 void leadership_look_at_contact(struct service *s)

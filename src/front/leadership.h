@@ -30,18 +30,20 @@ struct leadership {
     bool leads; /* this server expires sessions and collects spent nodes */
     bool sole;  /* the only member: its applied state is the newest */
     int64_t
-        contact_at;  /* when the newest report was sent that a leader with a quorum acknowledged */
-    bool leaving;    /* a reconfig removed this server: it sends its clients away */
-    bool drained;    /* an operator empties this server: it takes no sessions (daemon/drain.h) */
-    bool readable;   /* the state is one that the ensemble had at some time */
-    bool read_only;  /* no quorum for three ticks: clients that accept old data may read */
-    int64_t lost_ms; /* when this server noticed that there is no quorum; 0: there is one */
-    bool linearizable;      /* every read needs a proof, not only sync */
-    uint64_t group;         /* the group of the reads of this turn, from 1 */
-    bool group_used;        /* a read belongs to it */
-    uint64_t asked;         /* the group that waits for a ticket; 0: none */
-    uint64_t ticket;        /* that ticket */
-    uint64_t confirmed;     /* reads of groups up to this one may be answered */
+        contact_at; /* when the newest report was sent that a leader with a quorum acknowledged */
+    bool leaving;   /* a reconfig removed this server: it sends its clients away */
+    bool
+        gathering; /* the ensemble began with imported data, and waits for a majority of its members */
+    bool drained;       /* an operator empties this server: it takes no sessions (daemon/drain.h) */
+    bool readable;      /* the state is one that the ensemble had at some time */
+    bool read_only;     /* no quorum for three ticks: clients that accept old data may read */
+    int64_t lost_ms;    /* when this server noticed that there is no quorum; 0: there is one */
+    bool linearizable;  /* every read needs a proof, not only sync */
+    uint64_t group;     /* the group of the reads of this turn, from 1 */
+    bool group_used;    /* a read belongs to it */
+    uint64_t asked;     /* the group that waits for a ticket; 0: none */
+    uint64_t ticket;    /* that ticket */
+    uint64_t confirmed; /* reads of groups up to this one may be answered */
     struct list confirming; /* connections with waiting reads, by connection.confirming */
     struct list waiting;    /* other waiting callers, by confirmation.link; oldest first */
     struct list held;       /* connections whose output waits for contact, by connection.held */

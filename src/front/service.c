@@ -672,7 +672,7 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
 {
     struct service *s = ctx;
     struct connection *c = service_connection(s, id);
-    if (service_owes(c)) {
+    if (service_owes(c) || s->standing.gathering) {
         session_tracker_touch(s->sessions, id, s->now_ns / 1000000);
         return SESSION_LIVES;
     }

@@ -7,6 +7,7 @@
 #include "replication/raft/engine.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #define SEGMENT_BYTES (1u << 20) /* of the first segment; the server makes larger ones */
@@ -143,6 +144,59 @@ int found_folder_make(const struct found_folder *f, struct error_text *problem)
     data_folder_close(&folder);
     buf_finish(&configuration);
     return rv;
+}
+
+struct leftovers {
+    const struct file_ops *ops;
+    const char *folder;
+    int error;
+};
+
+static void remove_leftover(void *arg, const char *name)
+{
+    struct leftovers *l = arg;
+    char *path = path_make("%s/%s", l->folder, name);
+    int rv = path != NULL ? l->ops->remove(l->ops->ctx, path) : -ENOMEM;
+    l->error = rv != 0 && rv != -ENOENT && rv != -EISDIR ? rv : l->error;
+    free(path);
+}
+
+/* Removes the files of a folder of ours; the folder may be missing. */
+static int empty_folder(const struct file_ops *ops, const char *dir, const char *name,
+                        struct error_text *problem)
+{
+    char *path = path_make("%s/%s", dir, name);
+    struct leftovers l = {ops, path, path != NULL ? 0 : -ENOMEM};
+    int rv = path != NULL ? ops->list(ops->ctx, path, remove_leftover, &l) : 0;
+    if (rv == 0) {
+        rv = l.error;
+    }
+    rv = rv == 0 || rv == -ENOENT ? 0 : error_text_file(problem, rv, "cannot empty", path);
+    free(path);
+    return rv;
+}
+
+int found_folder_leave(const char *dir, int64_t imported_zxid, struct error_text *problem)
+{
+    const struct file_ops *ops = file_ops_system();
+    struct marker marker = {0};
+    int rv = marker_read(ops, dir, &marker, problem);
+    if (rv == 0 && marker.ready) {
+        return 0;
+    }
+    if (rv == CONCLAVE_NO_NODE) {
+        error_text_finish(problem);
+        rv = 0;
+    }
+    assert(imported_zxid >= 0);
+    rv = rv == 0 ? empty_folder(ops, dir, "log", problem) : rv;
+    rv = rv == 0 ? empty_folder(ops, dir, "snapshot", problem) : rv;
+    if (rv == 0) {
+        struct leftovers l = {ops, dir, 0};
+        remove_leftover(&l, METADATA_FILE);
+        rv = l.error == 0 ? 0 : error_text_file(problem, l.error, "cannot empty", dir);
+    }
+    return rv == 0 ? imported_write(ops, dir, imported_zxid, problem) : rv;
 }
 
 int found_folder_look(const char *dir, struct found_look *ret, struct error_text *problem)

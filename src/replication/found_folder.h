@@ -35,6 +35,12 @@ struct found_folder {
  * what step returned. After an error the folder is no data folder, and files may be left in it. */
 int found_folder_make(const struct found_folder *f, struct error_text *problem) CONCLAVE_MUST_USE;
 
+/* Removes what a call that did not end left, so that the server can join others instead, and notes that the files of an
+ * Apache ZooKeeper in the folder count up to this zxid only (imported_zxid as above, at least 0). Nothing happens to a folder
+ * with data. 0, CONCLAVE_EIO, CONCLAVE_ENOSPACE or CONCLAVE_ENOMEM. */
+int found_folder_leave(const char *dir, int64_t imported_zxid,
+                       struct error_text *problem) CONCLAVE_MUST_USE;
+
 /* What a folder is, for a program that may make one of it. */
 struct found_look {
     bool ready;            /* a server can start with it: it has data of ours */

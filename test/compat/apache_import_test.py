@@ -7,7 +7,6 @@ import is made once, as a whole or not at all, whatever ends it; two kinds of da
 usage: apache_import_test.py [NAME...]
 """
 
-import hashlib
 import logging
 import os
 import random
@@ -23,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
 import zookeeper  # noqa: E402
-from apache_nodes import (EXIT_IO, PROPERTIES, SUPER, WAIT_S, Folder, change, data_of, differences, every_kind, files,  # noqa: E402
+from apache_nodes import (EXIT_IO, PROPERTIES, SUPER, WAIT_S, Folder, change, contents, data_of, differences, every_kind, files,  # noqa: E402
                           flip, link_to, must, run, tree_of, version_2)
 from conclave import Conclave, program, why_missing  # noqa: E402
 from server import free_port  # noqa: E402
@@ -60,15 +59,6 @@ def refused(folder, *texts, before=()):
                           capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == EXIT_IO and all(text in done.stderr for text in texts), (done, texts)
     assert "ready" not in done.stdout, done
-
-
-def contents(folder):
-    """{name: hash} of Apache's files."""
-    found = {}
-    for name in os.listdir(version_2(folder)):
-        with open(os.path.join(version_2(folder), name), "rb") as file:
-            found[name] = hashlib.sha256(file.read()).hexdigest()
-    return found
 
 
 def test_every_kind_goes_on():

@@ -174,6 +174,15 @@ def files(folder, prefix):
     return [os.path.join(version_2(folder), n) for n in sorted(names, key=lambda n: int(n.split(".")[1], 16))]
 
 
+def contents(folder):
+    """{name: hash} of Apache's files."""
+    found = {}
+    for name in os.listdir(version_2(folder)):
+        with open(os.path.join(version_2(folder), name), "rb") as file:
+            found[name] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
 def change(path, how):
     with open(path, "rb") as file:
         data = bytearray(file.read())

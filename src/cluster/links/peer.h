@@ -40,6 +40,8 @@ enum peer_age {
     PEER_FOUNDED, /* the log has only the founding entry */
     PEER_GROWN,   /* the log has more entries */
     PEER_LOST, /* a member that lost its data or cannot use them; others have them; cluster all zero: unknown */
+    /* no data of ours, but files of an Apache ZooKeeper, with which an ensemble may begin; cluster all zero */
+    PEER_IMPORTING,
 };
 
 struct peer_identity {

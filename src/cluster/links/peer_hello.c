@@ -110,10 +110,11 @@ static bool cluster_is_zero(const uint8_t cluster[PEER_CLUSTER_SIZE])
     return memcmp(cluster, zero, sizeof zero) == 0;
 }
 
-/* A fresh server has no cluster, a server with data has one, and a server that lost its data may know its cluster. */
+/* A server without data has no cluster, a server with data has one, and a server that lost its data may know its cluster. */
 static int identity_read(const uint8_t *cluster, uint8_t age, struct peer_identity *ret)
 {
-    if (age > PEER_LOST || (age != PEER_LOST && cluster_is_zero(cluster) != (age == PEER_FRESH))) {
+    bool without = age == PEER_FRESH || age == PEER_IMPORTING;
+    if (age > PEER_IMPORTING || (age != PEER_LOST && cluster_is_zero(cluster) != without)) {
         return CONCLAVE_EPROTO;
     }
     memcpy(ret->cluster, cluster, PEER_CLUSTER_SIZE);

@@ -23,8 +23,10 @@ static const char *const harmless[] = {
     "zookeeper_server.pid",
     MEMBERS_FILE, /* left from a lost log */
     (MEMBERS_FILE ".new"),
-    IMPORTED_FILE, /* from an import that did not end */
+    IMPORTED_FILE, /* from an import that did not end, or of a member that joins instead */
     (IMPORTED_FILE ".new"),
+    CHOICE_FILE, /* of the members of an ensemble that begins with an import */
+    (CHOICE_FILE ".new"),
 };
 
 /* Conclave's own files, which mean nothing without a marker. */
@@ -34,7 +36,7 @@ struct folder_look {
     bool marker;        /* conclave.format is there */
     bool zookeeper;     /* version-2/ is there */
     bool healing;       /* `healing` is there */
-    bool beside_apache; /* given */
+    bool beside_apache; /* given, or `imported` is there */
     char own[64];       /* a name of Conclave's, or "" */
     char foreign[64];   /* another name, or "" */
 };
@@ -46,6 +48,7 @@ static void data_folder_look_at(void *arg, const char *name)
         look->marker = true;
         return;
     }
+    look->beside_apache = look->beside_apache || strcmp(name, IMPORTED_FILE) == 0;
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         if (strcmp(name, harmless[i]) == 0) {
             return;
@@ -67,9 +70,7 @@ static void data_folder_look_at(void *arg, const char *name)
     }
     if (strcmp(name, "version-2") == 0) {
         look->zookeeper = true;
-        if (look->beside_apache) {
-            return;
-        }
+        return;
     }
     if (look->foreign[0] == '\0') {
         strncpy(look->foreign, name, sizeof look->foreign - 1);
@@ -197,6 +198,11 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
         f->marker.ready = false;
         rv = marker_write(ops, dir, &f->marker, problem);
         return rv != 0 ? rv : sync_parent(f, problem);
+    }
+    if (rv == 0 && !f->marker.ready && cluster != NULL &&
+        memcmp(f->marker.cluster, cluster, sizeof f->marker.cluster) != 0) {
+        memcpy(f->marker.cluster, cluster, sizeof f->marker.cluster);
+        rv = marker_write(ops, dir, &f->marker, problem);
     }
     if (rv == 0 && f->marker.server_id != server_id) {
         return error_text_set(problem, CONCLAVE_EFOREIGN,

@@ -12,12 +12,14 @@ struct data_folder {
     int lock;             /* handle of the lock file, or -1 */
     struct marker marker; /* marker.ready false: a first start, and the folder has no data */
     bool healing; /* at a first start: damaged files were put aside, so this server may only join */
-    bool beside_apache; /* set it before opening: the files of an Apache ZooKeeper may be there */
+    /* set it before opening: the files of an Apache ZooKeeper may be there, as they may beside the file `imported` */
+    bool beside_apache;
 };
 
 /*
  * Creates the folder if it is missing, locks it and reads its marker. For a first start it writes a marker that is not
- * ready, with the given cluster id, or (NULL) a random one. In a folder under repair, only a server that joins may make
+ * ready, with the given cluster id, or (NULL) a random one; a marker
+ * that is not ready gets the given one. In a folder under repair, only a server that joins may make
  * a first start. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO, CONCLAVE_ENOSPACE,
  * CONCLAVE_ENOMEM.
  */

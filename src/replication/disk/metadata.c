@@ -309,3 +309,63 @@ int imported_read(const struct file_ops *ops, const char *dir, int64_t *ret,
     *ret = (int64_t)zxid;
     return 0;
 }
+
+static size_t choice_text(const struct choice_file *c, char text[TEXT_MAX])
+{
+    int len = snprintf(text, TEXT_MAX,
+                       "Conclave import choice\nmember %" PRIu64 "\nepoch %" PRId64
+                       "\nzxid %016" PRIx64 "\ndigest %016" PRIx64 "\n",
+                       c->member, c->epoch, (uint64_t)c->zxid, c->digest);
+    return add_checksum(text, len);
+}
+
+int choice_write(const struct file_ops *ops, const char *dir, const struct choice_file *c,
+                 struct error_text *problem)
+{
+    char text[TEXT_MAX];
+    size_t len = choice_text(c, text);
+    return metadata_replace_file(ops, dir, CHOICE_FILE, text, len, problem);
+}
+
+int choice_read(const struct file_ops *ops, const char *dir, struct choice_file *ret,
+                struct error_text *problem)
+{
+    char text[TEXT_MAX + 1];
+    char again[TEXT_MAX];
+    size_t len = 0;
+    uint64_t zxid = 0;
+    struct choice_file c = {0};
+    int rv = read_file(ops, dir, CHOICE_FILE, text, &len, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    /* NOLINTNEXTLINE(cert-err34-c): a wrong value differs when it is written again */
+    int n = sscanf(text,
+                   "Conclave import choice\nmember %" SCNu64 "\nepoch %" SCNd64 "\nzxid %" SCNx64
+                   "\ndigest %" SCNx64,
+                   &c.member, &c.epoch, &zxid, &c.digest);
+    c.zxid = (int64_t)zxid;
+    if (n != 4 || choice_text(&c, again) != len || memcmp(text, again, len) != 0) {
+        return damaged(problem, dir, CHOICE_FILE);
+    }
+    *ret = c;
+    return 0;
+}
+
+int choice_remove(const struct file_ops *ops, const char *dir, struct error_text *problem)
+{
+    char *path = path_make("%s/" CHOICE_FILE, dir);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    int rv = ops->remove(ops->ctx, path);
+    if (rv == -ENOENT) {
+        rv = 0;
+    }
+    if (rv == 0) {
+        rv = ops->sync_folder(ops->ctx, dir);
+    }
+    rv = rv == 0 ? 0 : error_text_file(problem, rv, "cannot remove", path);
+    free(path);
+    return rv;
+}

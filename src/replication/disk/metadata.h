@@ -1,7 +1,8 @@
 /*
  * The small text files of the data folder: `conclave.format` (the identity of the folder), `metadata` (term, vote, and
- * which files must exist, so that a missing one is noticed), `healing` while damaged files are put aside (damage.h), and
- * `imported` beside the files of an Apache ZooKeeper. They are replaced as a whole and are durable on return.
+ * which files must exist, so that a missing one is noticed), `healing` while damaged files are put aside (damage.h),
+ * `imported` beside the files of an Apache ZooKeeper, and `import-choice` until an ensemble has begun with such files.
+ * They are replaced as a whole and are durable on return.
  */
 #ifndef REPLICATION_DISK_METADATA_H
 #define REPLICATION_DISK_METADATA_H
@@ -17,6 +18,7 @@
 #define METADATA_FILE "metadata"
 #define HEALING_FILE "healing"
 #define IMPORTED_FILE "imported"
+#define CHOICE_FILE "import-choice"
 
 struct marker {
     uint8_t cluster[FORMAT_CLUSTER_SIZE]; /* random, created at the first start */
@@ -45,6 +47,14 @@ struct healing_file {
     char aside[ASIDE_NAME_SIZE]; /* the folder that the damaged files move to */
 };
 
+/* The member whose files an ensemble is to begin with, and what they were: see cluster/import_start.h. */
+struct choice_file {
+    uint64_t member;
+    int64_t epoch;
+    int64_t zxid;
+    uint64_t digest;
+};
+
 /* 0, or CONCLAVE_NO_NODE (the file does not exist), CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (an unknown version),
  * CONCLAVE_EIO, CONCLAVE_ENOMEM. */
 int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
@@ -53,6 +63,8 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
                   struct error_text *problem) CONCLAVE_MUST_USE;
 int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
                  struct error_text *problem) CONCLAVE_MUST_USE;
+int choice_read(const struct file_ops *ops, const char *dir, struct choice_file *ret,
+                struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* *ret: the last zxid of Apache ZooKeeper's files in this folder when they were imported. */
 int imported_read(const struct file_ops *ops, const char *dir, int64_t *ret,
@@ -71,5 +83,11 @@ int healing_write(const struct file_ops *ops, const char *dir, const struct heal
                   struct error_text *problem) CONCLAVE_MUST_USE;
 int imported_write(const struct file_ops *ops, const char *dir, int64_t zxid,
                    struct error_text *problem) CONCLAVE_MUST_USE;
+int choice_write(const struct file_ops *ops, const char *dir, const struct choice_file *c,
+                 struct error_text *problem) CONCLAVE_MUST_USE;
+
+/* Removes the choice, durably; it may be missing. 0 or CONCLAVE_EIO. */
+int choice_remove(const struct file_ops *ops, const char *dir,
+                  struct error_text *problem) CONCLAVE_MUST_USE;
 
 #endif
