@@ -57,7 +57,8 @@ int import_founding_init(struct import_founding *f, const struct import_source *
                          const char *dir, const struct clock_source *clock, uint64_t id,
                          const struct configuration_member *founders, size_t n, char **ret_text)
 {
-    struct import_card own = source != NULL ? source->card : (struct import_card){.kind = IMPORT_DAMAGED};
+    struct import_card own =
+        source != NULL ? source->card : (struct import_card){.kind = IMPORT_DAMAGED};
     void (*send)(void *ctx, uint64_t to, struct buf *card_take) = f->send;
     void *send_ctx = f->send_ctx;
     *f = (struct import_founding){
@@ -79,7 +80,7 @@ static void send_card(const struct import_founding *f, uint64_t to)
     f->send(f->send_ctx, to, &card);
 }
 
-static void send_all(struct import_founding *f)
+static void tell_all(struct import_founding *f)
 {
     const struct import_start *x = &f->start;
     for (size_t i = 0; i < x->n_founders; i++) {
@@ -188,7 +189,7 @@ static int found_here(struct import_founding *f, char **ret_text)
     return 1;
 }
 
-static int choose(struct import_founding *f, char **ret_text)
+static int take_choice(struct import_founding *f, char **ret_text)
 {
     const struct import_card *own = &f->start.own;
     int rc = write_choice(f, ret_text);
@@ -201,7 +202,7 @@ static int choose(struct import_founding *f, char **ret_text)
     if (own->choice != f->start.id) {
         f->source->release(f->source->ctx);
     }
-    send_all(f);
+    tell_all(f);
     return 0;
 }
 
@@ -212,7 +213,7 @@ static int refuse_conflict(struct import_founding *f, char **ret_text)
     if (!f->told_conflict) {
         f->told_conflict = true;
         f->fail_at = now + CONFLICT_TELL_MS;
-        send_all(f);
+        tell_all(f);
     }
     if (now < f->fail_at) {
         return 0;
@@ -231,14 +232,14 @@ int import_founding_tick(struct import_founding *f, char **ret_text)
     assert(f->source != NULL);
     int64_t now = founding_now_ms(f);
     if (now >= f->tell_at) {
-        send_all(f);
+        tell_all(f);
     }
     switch (import_start_decide(&f->start, now)) {
     case IMPORT_WAIT:
         warn_of_wait(f);
         break;
     case IMPORT_CHOOSE:
-        return choose(f, ret_text);
+        return take_choice(f, ret_text);
     case IMPORT_FOUND:
         return found_here(f, ret_text);
     case IMPORT_CONFLICT:

@@ -76,7 +76,7 @@ void import_start_init(struct import_start *x, uint64_t id,
         .id = id, .founders = founders, .n_founders = n, .own = *own, .majority_ms = -1};
 }
 
-static size_t place_of(const struct import_start *x, uint64_t id)
+static size_t import_place(const struct import_start *x, uint64_t id)
 {
     size_t i = 0;
     while (i < x->n_founders && x->founders[i].id != id) {
@@ -101,7 +101,7 @@ static bool is_voter(const struct import_start *x, size_t i)
 
 void import_start_hello(struct import_start *x, const struct peer_identity *who)
 {
-    size_t i = place_of(x, who->id);
+    size_t i = import_place(x, who->id);
     if (i < x->n_founders && who->age != PEER_IMPORTING) {
         x->heard[i] = true;
         x->cards[i] = (struct import_card){.kind = IMPORT_NONE};
@@ -119,7 +119,7 @@ void import_start_conflict(struct import_start *x, uint64_t a, uint64_t b, int64
 
 void import_start_card(struct import_start *x, uint64_t from, const struct import_card *card)
 {
-    size_t i = place_of(x, from);
+    size_t i = import_place(x, from);
     if (i == x->n_founders) {
         return;
     }
@@ -204,7 +204,7 @@ static size_t best_place(const struct import_start *x)
 /* Whether the chosen member shows another folder than the one that was chosen. */
 static bool choice_is_void(const struct import_start *x)
 {
-    size_t i = place_of(x, x->own.choice);
+    size_t i = import_place(x, x->own.choice);
     const struct import_card *card = i < x->n_founders ? card_at(x, i) : NULL;
     return i == x->n_founders || (card != NULL && (card->kind != IMPORT_GOOD ||
                                                    !rank_equal(&card->rank, &x->own.chosen)));
@@ -212,7 +212,7 @@ static bool choice_is_void(const struct import_start *x)
 
 enum import_verdict import_start_decide(struct import_start *x, int64_t now_ms)
 {
-    size_t self = place_of(x, x->id);
+    size_t self = import_place(x, x->id);
     if (x->own.conflict != 0) {
         return IMPORT_CONFLICT;
     }
@@ -228,8 +228,8 @@ enum import_verdict import_start_decide(struct import_start *x, int64_t now_ms)
         return IMPORT_WAIT;
     }
     x->majority_ms = x->majority_ms < 0 ? now_ms : x->majority_ms;
-    if (x->own.choice == x->id) {
-        return choices_of(x, self) >= import_start_needed(x) ? IMPORT_FOUND : IMPORT_WAIT;
+    if (choices_of(x, self) >= import_start_needed(x)) {
+        return IMPORT_FOUND; /* also if this server itself chose another */
     }
     if (x->own.choice != 0 || (!all_heard(x) && now_ms - x->majority_ms < IMPORT_GRACE_MS)) {
         return IMPORT_WAIT;

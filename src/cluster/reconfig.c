@@ -9,6 +9,7 @@
 
 enum {
     LOOK_MS = 100,
+    GATHER_MS = 10,      /* the same while clients wait for an ensemble to gather */
     STEP_MAX_MS = 60000, /* a reconfig without progress for this long is withdrawn */
     LINK_MAX_MS = 30000, /* the same while the step waits for a member that was linked before */
     COME_MAX_MS = 5000, /* the same for a member without any link in this step: it is not running */
@@ -261,7 +262,7 @@ void reconfig_tick(struct reconfig *r)
     if (now_ms < r->at || r->log == NULL || r->ensemble->role != REPLICATION_LEADER) {
         return;
     }
-    r->at = now_ms + LOOK_MS;
+    r->at = now_ms + (r->ensemble->service->standing.gathering ? GATHER_MS : LOOK_MS);
     struct state_reconfig asked;
     if (state_reconfig(r->ensemble->service->state, &asked)) {
         walk_as_asked(r, &asked, now_ms);

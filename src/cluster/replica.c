@@ -28,6 +28,7 @@ enum {
     ASIDE_MS = 1000,    /* until a folder is opened again after its log failed */
     ASIDE_MAX_MS = 30000,
     FOUNDING_BEAT_MS = 50,
+    GATHERING_BEAT_MS = 10, /* while clients wait for a majority to join */
 };
 
 struct replica {
@@ -745,7 +746,7 @@ static void found(struct replica *n)
         free(text);
         return;
     }
-    n->at = INT64_MAX;
+    n->at = replica_now_ms(n); /* NODE_RUNNING's own work */
     tell_links(n);
 }
 
@@ -832,7 +833,7 @@ void replica_tick(struct replica *n)
             heal(n);
             break;
         case NODE_RUNNING:
-            n->at = INT64_MAX;
+            n->at = n->import.gathering ? replica_now_ms(n) + GATHERING_BEAT_MS : INT64_MAX;
             serve(n);
             break;
         }

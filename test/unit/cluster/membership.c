@@ -198,7 +198,8 @@ static const struct configuration_member three[] = {
 static void hear(struct bootstrap *f, uint64_t id, enum peer_age age)
 {
     struct peer_identity who = {.id = id, .age = age};
-    memset(who.cluster, age == PEER_FRESH ? 0 : (int)id, sizeof who.cluster);
+    memset(who.cluster, age == PEER_FRESH || age == PEER_IMPORTING ? 0 : (int)id,
+           sizeof who.cluster);
     if (age == PEER_FOUNDED) {
         bootstrap_cluster(three, 3, who.cluster);
     }
@@ -277,6 +278,19 @@ static void test_lost_is_not_fresh(void **state)
     hear(&f, 3, PEER_LOST);
     assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT);
     assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
+}
+
+/* A member may begin with data of Apache's: two new ones found nothing without it. */
+static void test_nothing_is_founded_beside_an_import(void **state)
+{
+    struct bootstrap f;
+    bootstrap_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 3, PEER_IMPORTING);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
+    hear(&f, 3, PEER_GROWN);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_JOIN);
 }
 
 /* Whose data are damaged belongs to an ensemble: two who lost their folders do not found another beside it, until it
@@ -494,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_cluster_of_founders),
         cmocka_unit_test(test_lost_is_not_fresh),
         cmocka_unit_test(test_nothing_is_founded_beside_a_loss),
+        cmocka_unit_test(test_nothing_is_founded_beside_an_import),
         cmocka_unit_test(test_healing_waits_for_a_majority),
         cmocka_unit_test(test_healing_waits_for_who_stepped_aside),
         cmocka_unit_test(test_healing_is_not_possible_everywhere),
