@@ -5,6 +5,9 @@
 #include "base/random.h"
 #include "cluster/member_roles.h"
 #include "replication/disk/folder_format.h"
+#include "state/adopt/mirrored.h"
+#include "state/mirror.h"
+#include "state/replacement.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,9 +24,10 @@ struct load {
     struct backup_loaded out;
     struct hash_key key;
     struct effects effects;
-    bool first_header;  /* the next header is that of the first file */
-    bool any;           /* it may be incremental */
-    struct buf content; /* of the snapshot, while it is read */
+    struct replacement_pieces pieces; /* of a state that replaces the whole */
+    bool first_header;                /* the next header is that of the first file */
+    bool any;                         /* it may be incremental */
+    struct buf content;               /* of the snapshot, while it is read */
     uint64_t content_size;
     struct buf configuration;
     bool began; /* there is a state */
@@ -235,16 +239,32 @@ static int load_part(struct load *l, const struct backup_record *record)
 
 static int load_replacement(struct load *l, struct slice entry)
 {
-    struct replacement r;
+    struct replacement piece;
+    struct slice snapshot;
+    struct state_mirror m;
     struct state *state = NULL;
-    int rc = replacement_open(entry, &r);
+    int rc = replacement_open(entry, &piece);
+    rc = rc == 0 ? replacement_pieces_take(&l->pieces, &piece, &snapshot) : rc;
     if (rc == 0) {
-        rc = state_restore(r.snapshot, &l->key, &state);
+        return 0;
     }
+    rc = rc == 1 ? state_restore(snapshot, &l->key, &state) : rc;
+    replacement_pieces_forget(&l->pieces);
     if (rc != 0) {
         return load_fail(l, rc, "a restored state in it cannot be loaded");
     }
-    state_succeed(state, l->out.state);
+    bool mirrors = (piece.flags & REPLACEMENT_MIRRORS) != 0;
+    bool mirror = state_mirror(l->out.state, &m);
+    rc = mirrors  ? state_mirror_succeed(state, l->out.state, piece.id)
+         : mirror ? CONCLAVE_NO_NODE
+                  : 0;
+    if (rc != 0) {
+        state_destroy(state);
+        return rc == CONCLAVE_NO_NODE ? 0 : rc;
+    }
+    if (!mirrors) {
+        state_succeed(state, l->out.state);
+    }
     state_destroy(l->out.state);
     l->out.state = state;
     load_changed(l, NULL);
@@ -269,7 +289,7 @@ static int load_batch(struct load *l, struct slice entry)
     }
     l->out.time_ms = batch.header.time_ms;
     while (!l->stopped && (rc = batch_next(&batch, &command)) == 1) {
-        state_apply(l->out.state, &batch.header, &command, &l->effects);
+        mirrored_apply(l->out.state, &batch.header, &command, &l->effects);
         load_changed(l, &(struct backup_change){&batch.header, &command, &l->effects});
     }
     effects_trim(&l->effects);
@@ -356,6 +376,7 @@ int backup_load(const struct backup_load_options *options, struct backup_loaded 
     uint64_t bytes = l.out.bytes;
     random_bytes(&l.key, sizeof l.key);
     effects_init(&l.effects);
+    replacement_pieces_init(&l.pieces);
     buf_init(&l.content, 0);
     buf_init(&l.configuration, 0);
     for (size_t i = 0; rc == 0 && i < options->count; i++) {
@@ -366,6 +387,7 @@ int backup_load(const struct backup_load_options *options, struct backup_loaded 
     l.out.header = header;
     l.out.bytes = bytes;
     effects_finish(&l.effects);
+    replacement_pieces_finish(&l.pieces);
     buf_finish(&l.content);
     buf_finish(&l.configuration);
     *ret_text = l.text;

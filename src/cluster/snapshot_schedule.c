@@ -26,13 +26,19 @@ void snapshot_schedule_opened(struct snapshot_schedule *s, struct replication *l
     s->begun.index = stats.snapshot_index;
 }
 
+/* Pieces of a state that are not complete are in the log only, so a snapshot must not replace the log yet. */
+static bool pieces_wait(const struct snapshot_schedule *s)
+{
+    return s->service->replacement.pieces.id != 0;
+}
+
 void snapshot_schedule_applied(struct snapshot_schedule *s, uint64_t generation)
 {
     struct replication_stats stats;
     if (s->service->generation != generation) {
         s->at = 0; /* the log now contains a whole state: a snapshot makes it short again */
     }
-    if (s->log == NULL || s->service->stats.applied < s->at) {
+    if (s->log == NULL || s->service->stats.applied < s->at || pieces_wait(s)) {
         return;
     }
     replication_stats(s->log, &stats);
@@ -47,7 +53,7 @@ int snapshot_schedule_begin(struct snapshot_schedule *s)
     struct replication_stats stats;
     assert(s->log != NULL);
     plan(s);
-    int rc = state_snapshot_begin(s->service->state);
+    int rc = pieces_wait(s) ? CONCLAVE_EBUSY : state_snapshot_begin(s->service->state);
     if (rc == 0) {
         replication_stats(s->log, &stats);
         snapshot_schedule_newest(s, &s->done);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "front/service.h"
+#include "state/mirror.h"
 
 #include <string.h>
 
@@ -229,6 +230,9 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     } else if (c->read_only && (known || local != NULL)) {
         /* Only a quorum can keep it alive: a reply here would mislead the client. */
         connection_drop(c, "a global session cannot continue without a quorum");
+    } else if (s->mirrored) {
+        /* It is of the source, which this server may be behind of: an answer would end it. */
+        connection_drop(c, "this server is a mirror, and the session is not of this server");
     } else if (c->read_only) {
         handshake_refuse(c, request->session_id, "unknown or expired");
     } else if (known && !state_session_passwd_is(&session, request->passwd)) {
@@ -318,8 +322,13 @@ static bool handshake_is_served(struct connection *c, bool may_be_read_only)
 {
     const struct leadership *st = &c->service->standing;
     bool in_contact = leadership_in_contact(c->service);
-    c->read_only = st->read_only && !in_contact;
-    if (c->read_only && !may_be_read_only) {
+    struct state_mirror m;
+    bool mirrored = state_mirror(c->service->state, &m);
+    c->read_only = mirrored || (st->read_only && !in_contact);
+    if (mirrored && !may_be_read_only && !m.any_reader) {
+        connection_drop(
+            c, "this server is a mirror, and the client does not ask for a read-only server");
+    } else if (!mirrored && c->read_only && !may_be_read_only) {
         connection_drop(c,
                         "there is no quorum, and the client does not ask for a read-only server");
     } else if (!c->read_only && !in_contact) {

@@ -50,7 +50,7 @@ int leadership_set(struct service *s, bool leads)
     if (leads) {
         int64_t now_ms = service_time_ms(s);
         s->notes.led_since_ms = now_ms;
-        if (s->serving) {
+        if (s->serving && !s->mirrored) {
             fence_requests_tick(s, now_ms);
             service_close_acls(s, now_ms);
         }
@@ -113,12 +113,9 @@ static void end_session(void *ctx, int64_t id)
     client_addresses_end_session(&s->addresses, id);
 }
 
-/* Ends all read-only connections and sessions: their clients can reach a quorum again. */
-static void end_read_only(struct service *s)
+void leadership_end_read_only(struct service *s, const char *reason)
 {
-    s->standing.read_only = false;
-    log_info("server", "read-only-end", "text=\"there is a quorum again\"");
-    drop_clients(s, true, "there is a quorum again");
+    drop_clients(s, true, reason);
     local_sessions_each_read_only(&s->locals, end_session, s);
 }
 
@@ -134,7 +131,11 @@ static void look_at_read_only(struct service *s, bool lost)
     bool wanted =
         lost && s->read_only_mode && st->readable && now_ms - st->lost_ms >= s->limits.tick_ms;
     if (st->read_only && !wanted) {
-        end_read_only(s);
+        st->read_only = false;
+        log_info("server", "read-only-end", "text=\"there is a quorum again\"");
+        if (!s->mirrored) {
+            leadership_end_read_only(s, "there is a quorum again");
+        }
     } else if (wanted && !st->read_only) {
         st->read_only = true;
         log_warn_advice(

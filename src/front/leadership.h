@@ -77,6 +77,9 @@ bool leadership_in_contact(const struct service *s);
 /* Regular work: drops the clients after two ticks without contact. */
 void leadership_look_at_contact(struct service *s);
 
+/* Ends all read-only connections and sessions. */
+void leadership_end_read_only(struct service *s, const char *reason);
+
 /* Disconnects every client that has a session. */
 void leadership_drop_clients(struct service *s, const char *reason);
 

@@ -3,8 +3,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "front/mirror.h"
 #include "front/request.h"
-#include "front/state_replacement.h"
+#include "state/adopt/mirrored.h"
 #include "state/command_bounds.h"
 #include "state/initial_acls.h"
 #include "state/memory_estimate.h"
@@ -72,6 +73,7 @@ int service_init(struct service *s, const struct service_options *options)
     s->next_session_id =
         (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
     effects_init(&s->effects);
+    state_replacement_init(&s->replacement);
     ttl_collector_init(&s->collector, &options->collector);
     map_init(&s->by_session);
     random_bytes(&s->key, sizeof s->key);
@@ -129,6 +131,7 @@ void service_finish(struct service *s)
     session_notes_finish(&s->notes);
     local_sessions_finish(&s->locals);
     watch_table_destroy(s->watches);
+    state_replacement_finish(&s->replacement);
     state_destroy(s->state);
     faults_destroy(s->faults);
     s->faults = NULL;
@@ -185,12 +188,13 @@ int service_begin(struct service *s)
     int64_t now_ms = clock_monotonic_ms(s->clock);
     pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
     session_tracker_lead(s->sessions, s->standing.leads);
-    int rc = leadership_full_timeouts(s, now_ms);
+    int rc = mirror_look(s);
+    rc = rc == 0 ? leadership_full_timeouts(s, now_ms) : rc;
     s->beat_at = now_ms + service_beat_ms(s);
     (void)clock_watch_step(&s->clock_watch, s->clock); /* the first look */
     s->serving = true;
     data_limit_follow(s);
-    if (s->standing.leads) {
+    if (s->standing.leads && !s->mirrored) {
         fence_requests_tick(s, now_ms);
         service_close_acls(s, now_ms);
     }
@@ -406,6 +410,9 @@ int service_configure(struct service *s, const struct state_member *members, siz
 static enum session_end session_end_of(const struct batch_header *header,
                                        const struct command *command)
 {
+    if (command->type == COMMAND_MIRROR_TRANSACTION) {
+        return SESSION_END_CLOSED; /* the source knows why */
+    }
     if (command->body.len > 0) {
         return SESSION_END_KILLED;
     }
@@ -429,7 +436,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     if (next != NULL && next->connection != NULL) {
         connection_precede(next->connection, next);
     }
-    state_apply(s->state, header, command, e);
+    mirrored_apply(s->state, header, command, e);
     s->stats.applied++;
     s->metrics->conclave_writes_repeated_total += own && e->repeated;
     service_events(s);
@@ -473,6 +480,14 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     if (e->session_change == STATE_SESSION_CLOSED) {
         end = session_end_of(header, command);
         service_session_closed(s, e->session_id, end, command->body);
+    }
+    if (command->type == COMMAND_MIRROR_TRANSACTION) {
+        mirror_applied(s, command->body.len);
+    } else if (command->type == COMMAND_MIRROR_BEGIN || command->type == COMMAND_MIRROR_END) {
+        int rc = mirror_look(s);
+        if (rc != 0) {
+            return rc;
+        }
     }
     if (e->gone_count > 0 && s->onlooker.gone != NULL) {
         int64_t time_ms = header->time_ms > 0 ? header->time_ms : clock_wall_ms(s->clock);
@@ -567,7 +582,8 @@ void service_throttle(struct service *s, struct connection *c)
 
 bool service_has_work(const struct service *s)
 {
-    return leadership_has_work(s) ||
+    const struct state_replacement *r = &s->replacement;
+    return leadership_has_work(s) || (r->id != 0 && r->in_flight == 0) ||
            (!list_empty(&s->throttled) && service_load(s) < s->throttled_load);
 }
 
@@ -586,6 +602,7 @@ void service_turn(struct service *s)
         }
     }
     leadership_turn(s);
+    state_replacement_turn(s);
 }
 
 bool service_admits(struct service *s)
@@ -715,7 +732,7 @@ static bool service_reads_first(struct service *s)
 void service_expire_sessions(struct service *s, int64_t now_ms)
 {
     session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
-    if (s->standing.leads) {
+    if (s->standing.leads && !s->mirrored) {
         session_tracker_expire(s->sessions, now_ms, service_expire, s);
     }
 }
@@ -753,7 +770,7 @@ void service_tick(struct service *s)
     if (!reads_first) {
         service_expire_sessions(s, now_ms);
     }
-    if (s->standing.leads) {
+    if (s->standing.leads && !s->mirrored) {
         ttl_collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock),
                            service_collect, s);
         fence_requests_tick(s, now_ms);
@@ -792,7 +809,7 @@ int64_t service_deadline(const struct service *s)
     if (s->faults != NULL && faults_deadline(s->faults) < at) {
         at = faults_deadline(s->faults);
     }
-    if (s->standing.leads) {
+    if (s->standing.leads && !s->mirrored) {
         int64_t expiry = session_tracker_deadline(s->sessions);
         int64_t collection = ttl_collector_deadline(&s->collector);
         at = expiry < at ? expiry : at;

@@ -20,6 +20,7 @@
 #include "front/login/password_check.h"
 #include "front/login/sasl_login.h"
 #include "front/session_notes.h"
+#include "front/state_replacement.h"
 #include "front/traces/request_traces.h"
 #include "front/ttl_collector.h"
 #include "session/session.h"
@@ -126,13 +127,17 @@ struct service {
     struct faults *faults; /* orders of tests; NULL: it is no server for tests */
     int64_t now_ns;        /* when the current input, entry or tick came, monotonic */
     uint64_t next_session_id;
-    uint64_t generation;        /* grows when the whole state is replaced */
-    int64_t replaced_by;        /* id of our newest replacement, 0: none */
-    int64_t beat_at;            /* latest time for service_tick, monotonic ms */
-    bool serving;               /* after service_begin: sessions can expire */
-    bool reads_first;           /* no session expires before the waiting input was read */
-    bool throttling;            /* too many requests in progress */
-    size_t kept_peak;           /* most accounted bytes since memory was given back */
+    uint64_t generation; /* grows when the whole state is replaced */
+    int64_t replaced_by; /* id of our newest replacement, 0: none */
+    struct state_replacement replacement;
+    bool mirrored; /* the state is a mirror: see front/mirror.h */
+    size_t
+        mirror_backlog; /* bytes of transactions that this leader proposed and that are not applied */
+    int64_t beat_at;    /* latest time for service_tick, monotonic ms */
+    bool serving;       /* after service_begin: sessions can expire */
+    bool reads_first;   /* no session expires before the waiting input was read */
+    bool throttling;    /* too many requests in progress */
+    size_t kept_peak;   /* most accounted bytes since memory was given back */
     enum data_level data_level; /* how near the data are to their limit */
 };
 

@@ -8,8 +8,6 @@
 enum {
     BATCH_VERSION = 4,
     BATCH_VERSION_WITHOUT_PREVIOUS = 2,
-    REPLACEMENT_VERSION = 3,
-    REPLACEMENT_HEAD = 1 + 8 + 8,
     BATCH_TIME_AT = 1 + 8 + 8 + 8,      /* offset of the time */
     BATCH_COUNT_AT = BATCH_TIME_AT + 8, /* offset of the count */
 };
@@ -48,31 +46,6 @@ void batch_add(struct buf *b, size_t start, const struct command *command)
     size_t at = start + BATCH_COUNT_AT;
     struct wire_reader r = wire_reader_make(slice_make(b->data + at, 4));
     buf_put_i32(b, at, wire_read_i32(&r) + 1);
-}
-
-void replacement_begin(struct buf *b, int64_t origin, int64_t id)
-{
-    buf_append_u8(b, REPLACEMENT_VERSION);
-    buf_append_i64(b, origin);
-    buf_append_i64(b, id);
-}
-
-bool replacement_is(struct slice entry)
-{
-    return entry.len > 0 && entry.data[0] == REPLACEMENT_VERSION;
-}
-
-int replacement_open(struct slice entry, struct replacement *ret)
-{
-    if (!replacement_is(entry) || entry.len < REPLACEMENT_HEAD) {
-        return CONCLAVE_ECORRUPT;
-    }
-    struct wire_reader r = wire_reader_make(entry);
-    (void)wire_read_boolean(&r);
-    ret->origin = wire_read_i64(&r);
-    ret->id = wire_read_i64(&r);
-    ret->snapshot = slice_make(entry.data + REPLACEMENT_HEAD, entry.len - REPLACEMENT_HEAD);
-    return 0;
 }
 
 int batch_stamp_time(struct buf *b, int64_t time_ms)

@@ -8,8 +8,7 @@
  * number i32 and unanswered i32 follow the options. Version 2, in older logs, has no `previous`; it is read but never
  * written.
  *
- * The other kind of entry is a replacement: from here on the state is that of a snapshot. Version i8 (3), origin i64,
- * id i64, then the bytes from state_snapshot_step.
+ * The other kind of entry is a replacement: state/replacement.h.
  */
 #ifndef STATE_COMMAND_H
 #define STATE_COMMAND_H
@@ -49,6 +48,10 @@ enum command_type {
     /* The leader closes the ACLs of a new tree, unless a client has changed them: clients lose ADMIN on /, and may only
      * read /zookeeper and /zookeeper/quota. Body empty. */
     COMMAND_CLOSE_ACLS = -1010,
+    /* A mirror of an Apache ZooKeeper begins, ends, or gets a transaction: see state/mirror.h. */
+    COMMAND_MIRROR_BEGIN = -1011,
+    COMMAND_MIRROR_END = -1012,
+    COMMAND_MIRROR_TRANSACTION = -1013,
 };
 
 /* Whether a write creates a node that belongs to its session; a local session cannot do that. */
@@ -107,22 +110,6 @@ void batch_add(struct buf *b, size_t start, const struct command *command);
 /* Replaces the time of the batch in b by the leader's, when it came from another server. 0, or CONCLAVE_ECORRUPT: not a
  * batch of the current version. */
 int batch_stamp_time(struct buf *b, int64_t time_ms) CONCLAVE_MUST_USE;
-
-/* A replacement of the whole state. */
-struct replacement {
-    int64_t origin; /* server id of the server that proposed it */
-    int64_t id;     /* id of the replacement on that server */
-    struct slice snapshot;
-};
-
-/* Appends a replacement without the snapshot; append that after it. */
-void replacement_begin(struct buf *b, int64_t origin, int64_t id);
-
-/* Whether a log entry is a replacement, not a batch. */
-bool replacement_is(struct slice entry);
-
-/* 0 or CONCLAVE_ECORRUPT; borrows. */
-int replacement_open(struct slice entry, struct replacement *ret) CONCLAVE_MUST_USE;
 
 /* Reads the commands of a batch one by one; everything is borrowed from the given bytes. */
 struct batch_reader {

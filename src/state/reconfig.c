@@ -543,7 +543,7 @@ void state_configure(struct state *s, const struct state_member *members, size_t
     effects_begin(effects, s->zxid);
     bool reached = e->reconfig.zxid != 0 && is_reached(e);
     bool settled = e->reconfig.zxid == 0 && (e->version != 0 || count > 1);
-    if (e->unpublished && (reached || settled)) {
+    if (e->unpublished && (reached || settled) && s->mirror.id == 0) {
         s->zxid++;
         effects->zxid = s->zxid;
         struct write w = {.s = s, .zxid = s->zxid, .time_ms = s->time_ms, .effects = effects};
@@ -596,17 +596,28 @@ void configuration_finish(struct configuration *e)
     membership_finish(&e->target);
 }
 
-void configuration_succeed(struct write *w, const struct state *before)
+void configuration_keep(struct state *s, const struct state *before)
 {
-    struct configuration *e = &w->s->configuration;
+    struct configuration *e = &s->configuration;
     configuration_finish(e);
     *e = before->configuration;
     state_need(membership_copy(&e->members, &before->configuration.members) &&
                membership_copy(&e->target, &before->configuration.target));
+}
+
+void configuration_show(struct write *w)
+{
+    const struct configuration *e = &w->s->configuration;
     struct znode *node = tree_find(&w->s->tree, slice_str(CONFIG_NODE));
-    if (e->version != 0) {
+    if (e->version != 0 || e->members.count > 1) {
         publish(w);
     } else if (node != NULL && znode_data(node).len > 0) {
         set_node(w, node, slice_str(""), 0);
     }
+}
+
+void configuration_succeed(struct write *w, const struct state *before)
+{
+    configuration_keep(w->s, before);
+    configuration_show(w);
 }

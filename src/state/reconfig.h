@@ -42,5 +42,8 @@ int write_reconfig_end(struct write *w);
 void configuration_finish(struct configuration *e);
 /* Takes over the members and the node from the state before. */
 void configuration_succeed(struct write *w, const struct state *before);
+/* The first half of that: takes over the members; and the second: /zookeeper/config shows them. */
+void configuration_keep(struct state *s, const struct state *before);
+void configuration_show(struct write *w);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/endian.h"
 #include "state/digest.h"
 #include "state/members/member_line.h"
+#include "state/mirror.h"
 #include "tree/path.h"
 
 #include <assert.h>
@@ -372,6 +373,20 @@ static int read_end(struct restore *x)
     return good ? 0 : CONCLAVE_ECORRUPT;
 }
 
+static int read_mirror(struct restore *x)
+{
+    struct state_mirror m = {.id = wire_read_i64(&x->r)};
+    m.any_reader = wire_read_boolean(&x->r);
+    m.synced = wire_read_boolean(&x->r);
+    m.source = wire_read_string(&x->r);
+    if (x->r.failed || m.id == 0 || x->s->mirror.id != 0 || slice_is_null(m.source) ||
+        !mirror_source_valid(m.source)) {
+        return CONCLAVE_ECORRUPT;
+    }
+    x->others++;
+    return mirror_set(x->s, &m) ? 0 : CONCLAVE_ENOMEM;
+}
+
 /* The records that version 1 does not have. */
 static int read_other(struct restore *x, uint8_t type)
 {
@@ -389,6 +404,8 @@ static int read_other(struct restore *x, uint8_t type)
         return read_config(x);
     case SNAPSHOT_LEAVING:
         return read_leaving(x);
+    case SNAPSHOT_MIRROR:
+        return read_mirror(x);
     default:
         return CONCLAVE_ECORRUPT;
     }

@@ -124,6 +124,18 @@ static void put_configuration(struct state *s, struct buf *out)
     }
 }
 
+static void put_mirror(struct state *s, struct buf *out)
+{
+    if (s->mirror.id != 0) {
+        buf_append_u8(out, SNAPSHOT_MIRROR);
+        buf_append_i64(out, s->mirror.id);
+        wire_write_boolean(out, s->mirror.any_reader);
+        wire_write_boolean(out, s->mirror.synced);
+        wire_write_string(out, slice_str(s->mirror.source));
+        s->snapshot.others++;
+    }
+}
+
 static void put_acls(struct state *s, struct buf *out)
 {
     const struct map *map = &s->tree.acls.by_id;
@@ -154,6 +166,7 @@ int state_snapshot_begin(struct state *s)
     put_sessions(s, &snap->pending);
     put_origins(s, &snap->pending);
     put_configuration(s, &snap->pending);
+    put_mirror(s, &snap->pending);
     put_acls(s, &snap->pending);
     if (!buf_ok(&snap->pending)) {
         buf_finish(&snap->pending);

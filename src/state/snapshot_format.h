@@ -31,6 +31,7 @@ enum snapshot_record {
     SNAPSHOT_CONFIG = 'K',   /* version i64, unpublished boolean, reconfig: zxid, origin, session_id
                                 i64, cxid i32; after the members, once, if there are any */
     SNAPSHOT_LEAVING = 'L',  /* empty; after K, if the target's configuration.leaving is set */
+    SNAPSHOT_MIRROR = 'W',   /* id i64, any_reader, synced boolean, source string */
     SNAPSHOT_ACL = 'A',      /* number i32, entries (vector of acl) */
     SNAPSHOT_NODE = 'N', /* path string, data buffer, ACL number i32, owner, czxid, mzxid, ctime,
                                 mtime i64, version, aversion, cversion i32, pzxid i64 */

@@ -3,6 +3,7 @@
 
 #include "state/digest.h"
 #include "state/initial_acls.h"
+#include "state/mirror.h"
 
 #include <assert.h>
 
@@ -100,6 +101,7 @@ void state_destroy(struct state *s)
     acl_decisions_destroy(s->decisions);
     buf_finish(&s->snapshot.pending);
     configuration_finish(&s->configuration);
+    mirror_clear(s);
     free(s->origins);
     free(s->undo);
     free(s);
@@ -131,6 +133,7 @@ void state_succeed(struct state *s, const struct state *before)
     effects_init(&unseen);
     struct write w = {.s = s, .zxid = s->zxid, .time_ms = s->time_ms, .effects = &unseen};
     configuration_succeed(&w, before);
+    mirror_clear(s); /* of a mirror's backup: nobody follows a source here */
     write_commit(s);
     effects_finish(&unseen);
 }
@@ -139,7 +142,10 @@ int state_check_write(int32_t type, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);
     struct operation op;
-    return type == WIRE_MULTI || type == WIRE_CLOSE_SESSION ? 0 : operation_decode(&r, type, &op);
+    bool own = type == COMMAND_MIRROR_BEGIN || type == COMMAND_MIRROR_END;
+    return own || type == WIRE_MULTI || type == WIRE_CLOSE_SESSION
+               ? 0
+               : operation_decode(&r, type, &op);
 }
 
 void state_begin(struct state *s)
@@ -176,9 +182,26 @@ static void state_trim(struct state *s)
     }
 }
 
+/* A mirror refuses everything but its end, without a zxid. */
+static bool state_refuses(struct state *s, const struct command *command, struct effects *effects)
+{
+    int32_t type = command->type;
+    if (s->mirror.id == 0 || type == COMMAND_MIRROR_END) {
+        return false;
+    }
+    state_begin(s);
+    effects_begin(effects, s->zxid);
+    effects->err = type == COMMAND_MIRROR_BEGIN ? CONCLAVE_NODE_EXISTS : CONCLAVE_NOT_READ_ONLY;
+    effects_seal(effects);
+    return true;
+}
+
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects)
 {
+    if (state_refuses(s, command, effects)) {
+        return;
+    }
     bool numbered = (command->options & COMMAND_NUMBERED) != 0;
     struct write w = {.s = s,
                       .command = command,
@@ -197,7 +220,7 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
     }
     assert(effects->err == 0 && !effects->repeated && !effects->deferred);
     s->undo_digest = s->nodes_digest;
-    s->zxid += command->type != COMMAND_ATTACH_SESSION;
+    s->zxid += command->type != COMMAND_ATTACH_SESSION && command->type != COMMAND_MIRROR_END;
     w.zxid = effects->zxid = s->zxid;
     switch (command->type) {
     case WIRE_CREATE_SESSION:
@@ -217,6 +240,12 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
         break;
     case COMMAND_CLOSE_ACLS:
         effects->err = write_close_acls(&w);
+        break;
+    case COMMAND_MIRROR_BEGIN:
+        effects->err = write_mirror_begin(&w);
+        break;
+    case COMMAND_MIRROR_END:
+        effects->err = write_mirror_end(&w);
         break;
     case WIRE_MULTI:
         effects->err = write_multi(&w);

@@ -61,6 +61,14 @@ struct snapshot {
     int64_t others; /* records of other kinds, without counters and end */
 };
 
+/* See state/mirror.h. */
+struct mirror {
+    int64_t id;   /* 0: none */
+    char *source; /* NULL: none */
+    bool any_reader;
+    bool synced;
+};
+
 struct state {
     struct tree tree;
     struct map sessions;
@@ -70,6 +78,7 @@ struct state {
     int64_t zxid;    /* of the last applied command */
     int64_t time_ms; /* of its batch; 0: no batch, or one of version 2 */
     struct configuration configuration;
+    struct mirror mirror;
     uint64_t nodes_digest;    /* sum over all nodes */
     uint64_t sessions_digest; /* sum over all sessions */
     uint64_t undo_digest;     /* nodes_digest when the command began */
@@ -137,6 +146,15 @@ void session_end(struct write *w, struct session *session);
 bool origin_put(struct state *s, int64_t id, int64_t sequence);
 /* Gives s the origins of another state. */
 void origins_copy(struct state *s, const struct state *from);
+
+/* --- mirror.c --- */
+struct state_mirror;
+/* Copies. False: out of memory. */
+bool mirror_set(struct state *s, const struct state_mirror *m);
+void mirror_clear(struct state *s);
+bool mirror_source_valid(struct slice source);
+int write_mirror_begin(struct write *w);
+int write_mirror_end(struct write *w);
 
 /* --- write.c: each function checks, changes the tree and reports events; the undo list reverts the changes --- */
 /* A create of any kind. `type` is the operation, `ret` the new node. */

@@ -14,7 +14,8 @@
 
 bool view_read_only(const struct view *v)
 {
-    return v->server != NULL && server_service(v->server)->standing.read_only;
+    return v->server != NULL &&
+           (server_service(v->server)->standing.read_only || server_service(v->server)->mirrored);
 }
 
 bool view_serving(const struct view *v)

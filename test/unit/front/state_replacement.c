@@ -139,11 +139,25 @@ static void test_damaged_is_refused(void **state)
         snapshot.data[n] ^= 1;
     }
     assert_int_equal(h.log_count, 0);
-    h.submit_error = CONCLAVE_EIO;
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), CONCLAVE_EIO);
     assert_int_equal(id, 0);
+    /* A log that takes nothing: it is given up, and the next one may come. */
+    h.submit_error = CONCLAVE_EIO;
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_true(state_replacement_is_sent(&h.service));
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id),
+                     CONCLAVE_EBUSY);
+    service_turn(&h.service);
+    assert_false(state_replacement_is_sent(&h.service));
     buf_finish(&snapshot);
     service_harness_finish(&h);
+}
+
+/* As older versions wrote it: the whole snapshot in one entry. */
+static void append_whole(struct buf *entry, int64_t origin, int64_t id)
+{
+    buf_append_u8(entry, 3);
+    buf_append_i64(entry, origin);
+    buf_append_i64(entry, id);
 }
 
 /* A restart applies the entry before anybody is served, and comes to the same state. */
@@ -161,7 +175,7 @@ static void test_replayed(void **state)
     service_harness_settle(&h);
     take_snapshot(h.service.state, &snapshot);
     buf_init(&entry, 0);
-    replacement_begin(&entry, 7, 42);
+    append_whole(&entry, 7, 42);
     buf_append_slice(&entry, buf_slice(&snapshot));
     other.service.serving = false;
     assert_int_equal(service_restore(&other.service, buf_slice(&snapshot)), 0);
@@ -183,6 +197,102 @@ static void test_replayed(void **state)
     service_harness_finish(&h);
 }
 
+/* Puts nodes with 100 KB each below the root. */
+static void grow(struct service_harness *h, struct guest *p, int from, int count)
+{
+    static char data[100000];
+    memset(data, 'x', sizeof data - 1);
+    for (int i = from; i < from + count; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/big%d", i);
+        guest_request(p, WIRE_CREATE, body_create(path, data, 0));
+        service_harness_settle(h);
+    }
+}
+
+static size_t nodes_of(const struct service_harness *h)
+{
+    struct state_stats stats;
+    state_stats(h->service.state, &stats);
+    return stats.nodes;
+}
+
+/* More than one piece: nothing changes before the last one, and writes in between go to the old state. */
+static void test_pieces(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct buf snapshot;
+    int64_t id = 0;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    grow(&h, &p, 0, 100);
+    take_snapshot(h.service.state, &snapshot);
+    size_t nodes = nodes_of(&h);
+    assert_true(snapshot.len > 9 * REPLACEMENT_PIECE_BYTES);
+    guest_request(&p, WIRE_DELETE, body_delete("/big7"));
+    service_harness_settle(&h);
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    service_turn(&h.service);
+    assert_int_equal(h.log_count, REPLACEMENT_IN_FLIGHT);
+    for (int i = 0; i < REPLACEMENT_IN_FLIGHT; i++) {
+        service_harness_apply_one(&h);
+        assert_int_equal(nodes_of(&h), nodes - 1);
+        assert_int_equal(h.service.replaced_by, 0);
+    }
+    assert_int_equal(h.service.replacement.pieces.id, id);
+    service_harness_settle(&h);
+    assert_int_equal(h.service.replaced_by, id);
+    assert_int_equal(h.service.replacement.pieces.id, 0);
+    assert_int_equal(h.service.replacement.pieces.bytes.cap, 0);
+    assert_int_equal(nodes_of(&h), nodes);
+    assert_false(state_replacement_is_sent(&h.service));
+    guest_finish(&p);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
+/* The sender stops to lead: the next leader lets all forget the pieces; the state stays. */
+static void test_pieces_are_given_up(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct buf snapshot;
+    int64_t id = 0;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    grow(&h, &p, 0, 30);
+    take_snapshot(h.service.state, &snapshot);
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    service_turn(&h.service);
+    service_harness_apply_one(&h);
+    service_harness_apply_one(&h);
+    assert_int_equal(h.service.replacement.pieces.id, id);
+    while (h.log_count > 0) {
+        buf_finish(&h.log[--h.log_count]); /* lost with the lead */
+    }
+    uint64_t digest = state_digest(h.service.state);
+    assert_int_equal(leadership_set(&h.service, false), 0);
+    service_turn(&h.service);
+    assert_false(state_replacement_is_sent(&h.service));
+    assert_int_equal(h.service.replacement.pieces.id, id);
+    assert_int_equal(leadership_set(&h.service, true), 0);
+    service_turn(&h.service);
+    service_turn(&h.service);
+    assert_int_equal(h.log_count, 1); /* told once */
+    service_harness_settle(&h);
+    assert_int_equal(h.service.replacement.pieces.id, 0);
+    assert_int_equal(h.service.replaced_by, 0);
+    assert_true(state_digest(h.service.state) == digest);
+    /* And the next one succeeds. */
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    service_harness_settle(&h);
+    assert_int_equal(h.service.replaced_by, id);
+    guest_finish(&p);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +300,8 @@ int main(void)
         cmocka_unit_test(test_writes_on_their_way),
         cmocka_unit_test(test_damaged_is_refused),
         cmocka_unit_test(test_replayed),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_pieces_are_given_up),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();

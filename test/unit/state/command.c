@@ -1,4 +1,5 @@
 #include "state/command.h"
+#include "state/replacement.h"
 
 #include "base/random.h"
 
@@ -268,13 +269,17 @@ static void replacement_is_told_from_a_batch(void **state)
 {
     struct replacement back;
     struct batch_reader batch;
-    replacement_begin(&bytes, 3, INT64_MIN);
+    const struct replacement piece = {
+        .origin = 3, .id = INT64_MIN, .number = 7, .flags = REPLACEMENT_MIRRORS};
+    replacement_begin(&bytes, &piece);
     buf_append_str(&bytes, "snapshot");
     assert_true(replacement_is(buf_slice(&bytes)));
     assert_int_equal(replacement_open(buf_slice(&bytes), &back), 0);
     assert_int_equal(back.origin, 3);
     assert_true(back.id == INT64_MIN);
-    assert_true(slice_equal_str(back.snapshot, "snapshot"));
+    assert_int_equal(back.number, 7);
+    assert_int_equal(back.flags, REPLACEMENT_MIRRORS);
+    assert_true(slice_equal_str(back.bytes, "snapshot"));
     assert_int_equal(batch_open(buf_slice(&bytes), &batch), CONCLAVE_ECORRUPT);
     for (size_t n = 0; n < bytes.len - strlen("snapshot"); n++) {
         assert_int_equal(replacement_open(slice_make(bytes.data, n), &back), CONCLAVE_ECORRUPT);
@@ -284,6 +289,42 @@ static void replacement_is_told_from_a_batch(void **state)
     struct slice entry = slice_make(bytes.data + 6, bytes.len - 6);
     assert_false(replacement_is(entry));
     assert_int_equal(replacement_open(entry, &back), CONCLAVE_ECORRUPT);
+}
+
+/* Pieces of others, late ones and repeated ones change nothing; the first one begins anew. */
+static void pieces_in_order_only(void **state)
+{
+    struct replacement_pieces p;
+    struct slice whole;
+    struct replacement piece = {.origin = 1, .id = 5, .bytes = slice_str("ab")};
+    replacement_pieces_init(&p);
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0);
+    piece.number = 2;
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0); /* a gap */
+    piece.number = 1;
+    piece.origin = 2;
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0); /* of another server */
+    piece.origin = 1;
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0);
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0); /* repeated */
+    assert_int_equal(p.bytes.len, 4);
+    piece.number = 2;
+    piece.flags = REPLACEMENT_LAST;
+    piece.bytes = slice_str("c");
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 1);
+    assert_true(slice_equal_str(whole, "ababc"));
+    piece.number = 0;
+    piece.id = 6;
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 1);
+    assert_true(slice_equal_str(whole, "c"));
+    piece.flags = REPLACEMENT_GIVEN_UP;
+    piece.id = 7;
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0);
+    assert_int_equal(p.id, 6); /* it gives up another one */
+    piece.id = 6;
+    assert_int_equal(replacement_pieces_take(&p, &piece, &whole), 0);
+    assert_int_equal(p.id, 0);
+    replacement_pieces_finish(&p);
 }
 
 int main(void)
@@ -300,6 +341,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_half_there, setup, teardown),
         cmocka_unit_test_setup_teardown(spent_comes_back_and_null_is_malformed, setup, teardown),
         cmocka_unit_test_setup_teardown(replacement_is_told_from_a_batch, setup, teardown),
+        cmocka_unit_test(pieces_in_order_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
