@@ -104,6 +104,7 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->site.view = &a->view;
     a->site.transfer = (struct transfer){.view = &a->view, .admission = &a->site.admission};
     a->site.drain = (struct drain_route){.view = &a->view, .admission = &a->site.admission};
+    a->site.mirror = (struct mirror_route){.view = &a->view, .admission = &a->site.admission};
     a->reload = (struct reload_command){.view = &a->view,
                                         .admission = &a->site.admission,
                                         .options = &a->options,
@@ -161,6 +162,7 @@ void admin_attach(struct admin *a, struct server *s)
             test_route_cancel(a->site.test);
         }
         console_acts_cancel(a->acts);
+        mirror_route_cancel(&a->site.mirror);
         server_service(a->view.server)->words = (struct service_words){0};
     }
     console_attach(&a->site.console.console, s);

@@ -7,6 +7,7 @@
 #include "cluster/server_options.h"
 #include "daemon/apache_import.h"
 #include "daemon/drain.h"
+#include "daemon/mirror_follower.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
 #include "front/traces/trace_export.h"
@@ -47,12 +48,13 @@ struct server {
     struct port_certificates *secure; /* NULL: no TLS */
     struct replica *node;
     struct apache_import *import; /* NULL: nothing to import */
-    uv_prepare_t prepare;         /* runs the turn, last in an iteration of the loop */
-    uv_timer_t timer;             /* service_deadline, or the end of draining */
-    int64_t timer_at;             /* monotonic ms, INT64_MAX: not running */
-    int64_t stop_at;              /* deadline of the current step of stopping, INT64_MAX: never */
-    int64_t started_ms;           /* monotonic */
-    int open_parts;               /* handles, port and replication that are not closed yet */
+    struct mirror_follower *follower;
+    uv_prepare_t prepare; /* runs the turn, last in an iteration of the loop */
+    uv_timer_t timer;     /* service_deadline, or the end of draining */
+    int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
+    int64_t stop_at;      /* deadline of the current step of stopping, INT64_MAX: never */
+    int64_t started_ms;   /* monotonic */
+    int open_parts;       /* handles, port and replication that are not closed yet */
     struct drain drain;
     bool was_serving;
     bool failure_told;
@@ -244,6 +246,7 @@ static void server_turn(struct server *s)
 {
     do {
         if (s->stage == SERVER_SERVING) {
+            mirror_follower_turn(s->follower);
             service_turn(&s->service);
         } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
             pipeline_turn(&s->service.pipeline, true);
@@ -458,6 +461,8 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .sink = replica_sink(s->node),
     };
     server_init_handles(s);
+    s->follower = mirror_follower_create(loop, &s->service);
+    s->open_parts++;
     int access = server_open_access(s, ret_text);
     service.login = s->login;
     service.audit = s->audit;
@@ -468,6 +473,8 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         rc = access;
     } else if (rc != 0) {
         rc = text_fail(ret_text, rc, "out of memory");
+    } else if (s->follower == NULL) {
+        rc = text_fail(ret_text, CONCLAVE_ENOMEM, "out of memory");
     } else {
         rc = server_open_traces(s, ret_text);
     }
@@ -579,6 +586,8 @@ static void server_close_handles(struct server *s)
     password_checker_close(s->verifier, server_part_closed, s);
     trace_export_close(s->traces, server_part_closed, s);
     s->traces = NULL;
+    mirror_follower_close(s->follower, server_part_closed, s);
+    s->follower = NULL;
     uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
 }
@@ -726,6 +735,11 @@ void server_take_snapshot(struct server *s)
     if (replica_log(s->node) != NULL) {
         replication_snapshot(replica_log(s->node));
     }
+}
+
+struct mirror_follower *server_follower(struct server *s)
+{
+    return s->follower;
 }
 
 struct replica *server_node(struct server *s)

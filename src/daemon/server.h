@@ -18,6 +18,7 @@
 
 struct client_limits;
 struct connection;
+struct mirror_follower;
 struct replica;
 struct server;
 struct server_options;
@@ -94,6 +95,7 @@ void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struc
                              void *ctx);
 struct service *server_service(struct server *s);
 struct replica *server_node(struct server *s);
+struct mirror_follower *server_follower(struct server *s);
 const struct server_options *server_options(const struct server *s);
 
 /* The newest durable snapshot and its contents. */

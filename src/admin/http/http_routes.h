@@ -10,6 +10,7 @@
  *   /members     as the word memb (ensemble_answers.h)
  *   /members/transfer   POST: hands the lead over (transfer_route.h)
  *   /members/drain      POST: empties this server before a restart; GET: how far (drain_route.h)
+ *   /mirror/...  the mirror of an Apache ZooKeeper (mirror_route.h)
  *   /sessions    as the word sess
  *   /sessions/why, /sessions/ended, /sessions/kill   session_route.h
  *   /test/...    POST, of a server for tests: orders of a test (test_route.h)
@@ -25,6 +26,7 @@
 #include "admin/http/backup_route.h"
 #include "admin/http/console_route.h"
 #include "admin/http/drain_route.h"
+#include "admin/http/mirror_route.h"
 #include "admin/http/session_route.h"
 #include "admin/http/snapshot_route.h"
 #include "admin/http/test_route.h"
@@ -38,6 +40,7 @@ struct site {
     struct backup_route *backups;
     struct transfer transfer;
     struct drain_route drain;
+    struct mirror_route mirror;
     /* Further commands, of the room above: answers the request if `name` is one of them. NULL: there are none. */
     bool (*command)(void *ctx, const char *name, const struct http_request *request,
                     struct http_response *response);

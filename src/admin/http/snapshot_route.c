@@ -220,6 +220,12 @@ static void restore_look(struct backup *b)
     struct http_response response;
     struct json json;
     if (server_service(s)->replaced_by != b->replacement) {
+        if (!state_replacement_is_sent(server_service(s))) {
+            server_service(s)->metrics->restore_error_count++;
+            backup_fail(
+                b, 500,
+                "The log did not take all of it: does this server lead, and do the disks work?");
+        }
         return;
     }
     int64_t took_ms = backup_now_ms(b) - b->began_ms;
@@ -247,9 +253,9 @@ static unsigned restore_submit(struct backup *b, struct slice file, const char *
     case CONCLAVE_ECORRUPT:
         *ret_why = "This is not a complete snapshot from this program's command snapshot";
         return 400;
-    case CONCLAVE_ETOOBIG:
-        *ret_why = "The snapshot is too large for one entry of the log: use conclave restore";
-        return 413;
+    case CONCLAVE_EBUSY:
+        *ret_why = "Another state is on its way into the log: wait for its end";
+        return 409;
     case CONCLAVE_ENOMEM:
         *ret_why = "Out of memory";
         return 500;

@@ -1,0 +1,304 @@
+#include "apache/learner/learner_link.h"
+
+#include "base/backoff.h"
+#include "net/connector.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RETRY_MIN_MS = 50, RETRY_MAX_MS = 2000, SOON_MS = 20, ROOM = 1 << 18, CONNECT_MS = 3000 };
+
+struct learner_link {
+    uv_loop_t *loop;
+    struct net_address servers[LEARNER_SERVERS_MAX];
+    size_t count;
+    size_t next; /* the server that is asked now */
+    struct learner_options options;
+    struct learner_link_callbacks callbacks;
+    struct stream_buffer *read_buffer;
+    struct connector *connector; /* NULL: not connecting */
+    struct stream *stream;       /* NULL: not connected */
+    struct learner *learner;     /* with a stream */
+    uv_timer_t timer;            /* the next attempt, or the end of the patience */
+    int64_t wait_ms;
+    size_t failures; /* since a server last answered, modulo count */
+    bool whole;      /* the next attempt asks for the whole state */
+    bool closing;
+    int parts; /* timer, stream */
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+size_t learner_servers_parse(struct slice text, struct net_address ret[LEARNER_SERVERS_MAX])
+{
+    size_t count = 0;
+    const uint8_t *at = text.data;
+    const uint8_t *end = text.data + text.len;
+    while (at < end) {
+        const uint8_t *comma = memchr(at, ',', (size_t)(end - at));
+        size_t len = (size_t)((comma != NULL ? comma : end) - at);
+        char one[NET_TEXT_MAX];
+        if (count == LEARNER_SERVERS_MAX || len >= sizeof one) {
+            return 0;
+        }
+        memcpy(one, at, len);
+        one[len] = '\0';
+        if (net_address_parse(one, &ret[count]) != 0 || ret[count].host[0] == '\0' ||
+            ret[count].port == 0) {
+            return 0;
+        }
+        count++;
+        at += len + (comma != NULL);
+        if (comma != NULL && at == end) {
+            return 0;
+        }
+    }
+    return count;
+}
+
+static void part_ended(struct learner_link *l)
+{
+    assert(l->parts > 0);
+    if (--l->parts == 0) {
+        stream_buffer_release(l->read_buffer);
+        void (*cb)(void *ctx) = l->closed;
+        void *ctx = l->closed_ctx;
+        free(l);
+        if (cb != NULL) {
+            cb(ctx);
+        }
+    }
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void link_wait(struct learner_link *l, int64_t ms)
+{
+    if (uv_timer_start(&l->timer, on_timer, (uint64_t)ms, 0) != 0) {
+        abort(); /* fails only for a handle that is closing */
+    }
+}
+
+static void drop_connection(struct learner_link *l)
+{
+    connector_cancel(l->connector);
+    l->connector = NULL;
+    learner_destroy(l->learner);
+    l->learner = NULL;
+    if (l->stream != NULL) {
+        stream_close(l->stream);
+        l->stream = NULL;
+    }
+}
+
+/* The next server comes after a pause; a whole round without an answer makes the pause longer. */
+static void link_fail(struct learner_link *l, const char *why)
+{
+    struct net_address server = l->servers[l->next];
+    bool lived = l->learner != NULL && learner_is_live(l->learner);
+    if (lived) {
+        l->wait_ms = RETRY_MIN_MS;
+        l->failures = 0;
+    }
+    l->whole = l->learner != NULL && learner_must_restart(l->learner);
+    char text[400];
+    (void)snprintf(text, sizeof text, "%s", why);
+    drop_connection(l);
+    l->next = (l->next + 1) % l->count;
+    l->failures++;
+    int64_t wait_ms = SOON_MS;
+    if (l->failures % l->count == 0) {
+        wait_ms = backoff_jitter(l->wait_ms);
+        l->wait_ms = backoff_next(l->wait_ms, RETRY_MAX_MS);
+    }
+    link_wait(l, wait_ms);
+    l->callbacks.trouble(l->callbacks.learner.ctx, &server, text);
+}
+
+static void send_out(struct learner_link *l)
+{
+    struct buf *out = learner_out(l->learner);
+    if (out->len > 0) {
+        stream_send(l->stream, out);
+    }
+}
+
+static size_t on_data(void *owner, struct slice bytes)
+{
+    struct learner_link *l = owner;
+    size_t taken = 0;
+    if (l->learner == NULL) {
+        return bytes.len; /* it is closing */
+    }
+    int rc = learner_input(l->learner, bytes, &taken);
+    if (l->learner == NULL || l->closing) {
+        return bytes.len; /* a callback closed the link */
+    }
+    if (rc == CONCLAVE_EBUSY) {
+        stream_pause(l->stream);
+    } else if (rc != 0) {
+        link_fail(l, learner_problem(l->learner));
+        return bytes.len;
+    }
+    send_out(l);
+    link_wait(l, LEARNER_SILENCE_MS);
+    return taken;
+}
+
+static void on_sent(void *owner)
+{
+    struct learner_link *l = owner;
+    if (l->learner != NULL) {
+        send_out(l);
+    }
+}
+
+static void on_ended(void *owner, int error)
+{
+    struct learner_link *l = owner;
+    if (l->learner == NULL) {
+        return;
+    }
+    bool answered = learner_is_live(l->learner);
+    link_fail(
+        l, error != 0 ? uv_strerror(error)
+           : answered
+               ? "the server closed the connection"
+               : "the server closed the connection before it sent anything: it does not lead, or "
+                 "requires TLS or SASL between servers");
+}
+
+static void on_closed(void *owner)
+{
+    part_ended(owner);
+}
+
+static const struct stream_handler HANDLER = {
+    .data = on_data, .sent = on_sent, .ended = on_ended, .closed = on_closed};
+
+static void on_connected(void *ctx, struct stream *stream, int error)
+{
+    struct learner_link *l = ctx;
+    l->connector = NULL;
+    if (stream == NULL) {
+        link_fail(l, uv_strerror(error));
+        return;
+    }
+    l->stream = stream;
+    l->parts++;
+    l->learner = learner_create(&l->options, &l->callbacks.learner);
+    stream_set_room(stream, ROOM);
+    if (stream_start(stream, &HANDLER, l) != 0 || l->learner == NULL) {
+        link_fail(l, l->learner != NULL ? "the connection ended" : "out of memory");
+        return;
+    }
+    send_out(l);
+    link_wait(l, LEARNER_SILENCE_MS);
+}
+
+static void link_begin(struct learner_link *l)
+{
+    int64_t zxid = l->callbacks.last_zxid(l->callbacks.learner.ctx);
+    if (zxid < 0) {
+        link_wait(l, SOON_MS);
+        return;
+    }
+    l->options.last_zxid = l->whole ? 0 : zxid;
+    if (connector_start(l->loop, &l->servers[l->next], 0, l->read_buffer, on_connected, l,
+                        &l->connector) != 0) {
+        link_fail(l, "out of memory");
+        return;
+    }
+    link_wait(l, CONNECT_MS);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct learner_link *l = timer->data;
+    if (l->connector != NULL) {
+        link_fail(l, "no connection in time");
+    } else if (l->stream == NULL) {
+        link_begin(l);
+    } else if (stream_paused(l->stream)) {
+        link_wait(l, LEARNER_SILENCE_MS); /* this side takes nothing at present */
+    } else {
+        link_fail(l, "the server says nothing any more");
+    }
+}
+
+struct learner_link *learner_link_open(uv_loop_t *loop, const struct learner_link_options *options,
+                                       const struct learner_link_callbacks *callbacks)
+{
+    struct learner_link *l = calloc(1, sizeof *l);
+    assert(options->count > 0 && options->count <= LEARNER_SERVERS_MAX);
+    if (l == NULL || (l->read_buffer = stream_buffer_create()) == NULL) {
+        free(l);
+        return NULL;
+    }
+    l->loop = loop;
+    l->count = options->count;
+    memcpy(l->servers, options->servers, options->count * sizeof *l->servers);
+    l->options = (struct learner_options){.server_id = options->server_id, .key = options->key};
+    l->callbacks = *callbacks;
+    l->wait_ms = RETRY_MIN_MS;
+    if (uv_timer_init(loop, &l->timer) != 0) {
+        abort(); /* allocates nothing */
+    }
+    l->timer.data = l;
+    l->parts = 1;
+    link_wait(l, 0);
+    return l;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    part_ended(handle->data);
+}
+
+void learner_link_close(struct learner_link *l, void (*cb)(void *ctx), void *ctx)
+{
+    if (l == NULL) {
+        return;
+    }
+    assert(!l->closing);
+    l->closing = true;
+    l->closed = cb;
+    l->closed_ctx = ctx;
+    drop_connection(l);
+    uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+}
+
+void learner_link_resume(struct learner_link *l)
+{
+    if (l->stream != NULL && stream_paused(l->stream)) {
+        stream_resume(l->stream);
+    }
+}
+
+void learner_link_restart(struct learner_link *l)
+{
+    drop_connection(l);
+    link_wait(l, SOON_MS);
+}
+
+int learner_link_barrier(struct learner_link *l)
+{
+    if (!learner_link_is_live(l)) {
+        return CONCLAVE_EBUSY;
+    }
+    int rc = learner_barrier(l->learner);
+    send_out(l);
+    return rc;
+}
+
+bool learner_link_is_live(const struct learner_link *l)
+{
+    return l->learner != NULL && learner_is_live(l->learner);
+}
+
+const struct net_address *learner_link_server(const struct learner_link *l)
+{
+    return &l->servers[l->next];
+}
