@@ -401,3 +401,70 @@ int apache_folder_read(const char *dir, const char *log_dir, const struct hash_k
     folder_files_finish(&files);
     return rc;
 }
+
+/* The bytes of a transaction as a leader sends it. */
+static int tail_give(const struct outcome *o, struct buf *bytes,
+                     int (*fn)(void *ctx, int64_t zxid, struct slice transaction), void *ctx)
+{
+    buf_reset(bytes);
+    wire_encode_txn_header(bytes, &o->header);
+    buf_append_slice(bytes, o->record);
+    if (o->has_digest) {
+        buf_append_i32(bytes, o->digest.version);
+        buf_append_i64(bytes, o->digest.digest);
+    }
+    return buf_ok(bytes) ? fn(ctx, o->header.zxid, buf_slice(bytes)) : CONCLAVE_ENOMEM;
+}
+
+static int tail_of_log(const char *file, int64_t after,
+                       int (*fn)(void *ctx, int64_t zxid, struct slice transaction), void *ctx,
+                       int64_t *last, char **ret_error)
+{
+    struct apache_txn_log *log;
+    struct outcome o;
+    struct buf bytes;
+    int rc = apache_txn_log_open(file, &log, ret_error);
+    if (rc != 0) {
+        return rc;
+    }
+    buf_init(&bytes, 0);
+    while ((rc = apache_txn_log_next(log, &o, ret_error)) == 1) {
+        bool next = o.header.zxid > *last;
+        *last = next ? o.header.zxid : *last;
+        if (next && o.header.zxid > after && (rc = tail_give(&o, &bytes, fn, ctx)) != 0) {
+            break;
+        }
+    }
+    buf_finish(&bytes);
+    apache_txn_log_close(log);
+    return rc;
+}
+
+int apache_folder_tail(const char *dir, const char *log_dir, int64_t after,
+                       int (*fn)(void *ctx, int64_t zxid, struct slice transaction), void *ctx,
+                       struct apache_tail *ret, char **ret_error)
+{
+    struct folder_files files;
+    int64_t last = 0;
+    int rc = folder_files_list(dir, log_dir, &files, ret_error);
+    const struct zxid_files *logs = &files.logs;
+    size_t first = 0;
+    for (size_t i = 0; rc == 0 && i < logs->count; i++) {
+        first = logs->list[i].zxid <= after + 1 ? i : first;
+    }
+    for (size_t i = first; rc == 0 && i < logs->count; i++) {
+        rc = tail_of_log(logs->list[i].path, after, fn, ctx, &last, ret_error);
+    }
+    if (rc == 0 && logs->count == 0 && files.snapshots.count == 0) {
+        rc = text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper",
+                       dir);
+    }
+    if (rc == 0) {
+        int64_t newest =
+            files.snapshots.count > 0 ? files.snapshots.list[files.snapshots.count - 1].zxid : 0;
+        ret->zxid = newest > last ? newest : last;
+        rc = read_epoch(dir, ret->zxid, &ret->epoch);
+    }
+    folder_files_finish(&files);
+    return rc;
+}

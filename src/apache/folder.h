@@ -39,6 +39,17 @@ bool apache_folder_was(const char *dir);
 int apache_folder_last_zxid(const char *dir, const char *log_dir, int64_t *ret,
                             char **ret_error) CONCLAVE_MUST_USE;
 
+/* The newest transactions of a folder, without its state: those after a zxid, in order, as a leader sends them to learners;
+ * borrowed until fn returns. An error of fn ends it. *ret: the last zxid of the folder, as above, and its epoch. Only the
+ * logs that may have them are read. Errors as apache_folder_last_zxid. */
+struct apache_tail {
+    int64_t zxid;
+    int64_t epoch;
+};
+int apache_folder_tail(const char *dir, const char *log_dir, int64_t after,
+                       int (*fn)(void *ctx, int64_t zxid, struct slice transaction), void *ctx,
+                       struct apache_tail *ret, char **ret_error) CONCLAVE_MUST_USE;
+
 /* Makes the state of the folder. dir: dataDir or its version-2; log_dir: dataLogDir, NULL: the same. On success the
  * caller has *ret_state and *ret (apache_found_finish); otherwise *ret_error, which it frees: CONCLAVE_ECORRUPT for what is
  * damaged or missing, CONCLAVE_EIO, CONCLAVE_ENOMEM, CONCLAVE_EEMPTY for a folder without files of ZooKeeper. */

@@ -403,7 +403,9 @@ static unsigned route_begin(struct backup_route *b, const struct http_request *r
     struct replication_stats stats;
     struct server_snapshot snapshot;
     struct backup_header h = {.made_ms = clock_wall_ms(s->clock)};
-    unsigned status = admission_check(b->admission, s, request, route_now_ms(b), ret_why);
+    unsigned status =
+        s->mirrored ? admission_check_mirror(b->admission, s, request, route_now_ms(b), ret_why)
+                    : admission_check(b->admission, s, request, route_now_ms(b), ret_why);
     const struct replication *log = replica_log(server_node(server));
     if (status == 0 && (b->run != NULL || b->closing)) {
         *ret_why = "Another backup of this server is in progress";

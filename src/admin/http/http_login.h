@@ -39,6 +39,12 @@ bool admission_admits(struct service *s, struct wire_vector ids);
 bool admission_may_try(const struct admission *a, const char *peer, int64_t now_ms);
 void admission_failed(struct admission *a, const char *peer, int64_t now_ms);
 
+/* As admission_check. But where nobody can be admitted, because there is no superuser, a request without credentials
+ * from this machine is, too: to an empty server that is to become a mirror, and to a mirror (front/mirror.h). */
+unsigned admission_check_mirror(struct admission *a, struct service *s,
+                                const struct http_request *request, int64_t now_ms,
+                                const char **ret_why);
+
 /* 0: admitted. Otherwise an HTTP status, and the reason in *ret_why, a fixed text. */
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why);

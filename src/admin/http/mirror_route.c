@@ -243,23 +243,12 @@ static unsigned act_barrier(const struct mirror_route *t, const char **ret_why)
     return 0;
 }
 
-/* Nobody can be admitted where there is no superuser, so who is on this machine may act. */
-static bool is_local_operator(const struct mirror_route *t, const struct http_request *request)
-{
-    const struct service *s = route_service(t);
-    bool local = strncmp(request->peer, "127.", 4) == 0 || strcmp(request->peer, "::1") == 0;
-    return local && request->authorization == NULL && s->digest.super == NULL &&
-           s->x509_super == NULL;
-}
-
 static unsigned act(struct mirror_route *t, const char *name, const struct http_request *request,
                     struct http_response *response, const char **ret_why)
 {
     struct service *s = route_service(t);
     unsigned status =
-        is_local_operator(t, request)
-            ? 0
-            : admission_check(t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
+        admission_check_mirror(t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
     if (status != 0) {
         return status;
     }

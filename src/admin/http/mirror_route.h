@@ -8,8 +8,8 @@
  *   POST /mirror/barrier        asks the source for a transaction that proves that nothing is missing
  *   POST /mirror/end            zxid=0x...: the mirror ends, if its zxid is this one
  *
- * follow and end are answered when they are on their way; GET tells the outcome. POST is for admitted identities
- * (http_login.h). If nobody can be one, because there is no superuser, a request from this machine is admitted, too.
+ * follow and end are answered when they are on their way; GET tells the outcome. POST is for those that
+ * admission_check_mirror admits.
  */
 #ifndef ADMIN_HTTP_MIRROR_ROUTE_H
 #define ADMIN_HTTP_MIRROR_ROUTE_H

@@ -37,6 +37,7 @@ int command_backup(int argc, char **argv);
 int command_restore(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_export(int argc, char **argv);
+int command_migrate(int argc, char **argv);
 int command_history(int argc, char **argv);
 int command_undelete(int argc, char **argv);
 int command_elect(int argc, char **argv);

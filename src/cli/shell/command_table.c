@@ -28,6 +28,8 @@ static const struct command_row COMMANDS[] = {
      NULL, false},
     {"inspect", "Tell what is in a data folder of Apache ZooKeeper.", command_inspect, "Migration",
      false},
+    {"migrate", "Follow a running Apache ZooKeeper, and take over from it.", command_migrate, NULL,
+     false},
     {"export", "Write a data folder from which Apache ZooKeeper starts.", command_export, NULL,
      false},
     {"elect", "Run a command only while this process is the leader.", command_elect, "Coordination",
