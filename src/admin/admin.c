@@ -6,6 +6,7 @@
 #include "admin/http/http_routes.h"
 #include "admin/http/http_server.h"
 #include "admin/http/snapshot_route.h"
+#include "admin/mirror_route.h"
 #include "admin/reload_command.h"
 #include "front/login/port_certificates.h"
 #include "front/service.h"
@@ -21,6 +22,7 @@ struct admin {
     struct view view;
     struct site site;
     struct console_acts *acts;
+    struct mirror_route mirror;
     struct reload_command reload;
     struct http *http;
     struct port_certificates *secure; /* the certificates for HTTPS */
@@ -104,7 +106,9 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->site.view = &a->view;
     a->site.transfer = (struct transfer){.view = &a->view, .admission = &a->site.admission};
     a->site.drain = (struct drain_route){.view = &a->view, .admission = &a->site.admission};
-    a->site.mirror = (struct mirror_route){.view = &a->view, .admission = &a->site.admission};
+    a->mirror = (struct mirror_route){.view = &a->view, .admission = &a->site.admission};
+    a->site.route = mirror_route_answer;
+    a->site.route_ctx = &a->mirror;
     a->reload = (struct reload_command){.view = &a->view,
                                         .admission = &a->site.admission,
                                         .options = &a->options,
@@ -162,7 +166,7 @@ void admin_attach(struct admin *a, struct server *s)
             test_route_cancel(a->site.test);
         }
         console_acts_cancel(a->acts);
-        mirror_route_cancel(&a->site.mirror);
+        mirror_route_cancel(&a->mirror);
         server_service(a->view.server)->words = (struct service_words){0};
     }
     console_attach(&a->site.console.console, s);

@@ -6,8 +6,8 @@
 #include "cluster/member_roles.h"
 #include "replication/disk/folder_format.h"
 #include "state/adopt/mirrored.h"
+#include "state/entry/replacement.h"
 #include "state/mirror.h"
-#include "state/replacement.h"
 
 #include <assert.h>
 #include <errno.h>

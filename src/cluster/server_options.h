@@ -4,10 +4,10 @@
 
 #include "cluster/ensemble_options.h"
 #include "front/limits/client_limits.h"
+#include "front/limits/ttl_collector.h"
 #include "front/login/client_ids.h"
 #include "front/login/sasl_options.h"
 #include "front/traces/trace_options.h"
-#include "front/ttl_collector.h"
 #include "net/address.h"
 
 struct server_options {

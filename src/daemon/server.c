@@ -1,5 +1,6 @@
 #include "daemon/server.h"
 
+#include "apache/follower/mirror_follower.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -7,7 +8,6 @@
 #include "cluster/server_options.h"
 #include "daemon/apache_import.h"
 #include "daemon/drain.h"
-#include "daemon/mirror_follower.h"
 #include "daemon/server_stats.h"
 #include "front/login/port_certificates.h"
 #include "front/traces/trace_export.h"

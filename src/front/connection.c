@@ -7,6 +7,7 @@
 #include "front/request.h"
 #include "front/request_sasl.h"
 #include "front/service.h"
+#include "state/operation.h"
 #include "state/query.h"
 
 #include <assert.h>

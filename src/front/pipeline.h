@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/metrics.h"
-#include "state/command.h"
+#include "state/entry/command.h"
 
 enum {
     PIPELINE_BATCH_BYTES = 1 << 20, /* a batch of this size does not wait for the end of the turn */

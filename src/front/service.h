@@ -15,6 +15,7 @@
 #include "front/limits/client_limits.h"
 #include "front/limits/request_times.h"
 #include "front/limits/server_metrics.h"
+#include "front/limits/ttl_collector.h"
 #include "front/local_sessions.h"
 #include "front/login/audit_log.h"
 #include "front/login/password_check.h"
@@ -22,7 +23,6 @@
 #include "front/session_notes.h"
 #include "front/state_replacement.h"
 #include "front/traces/request_traces.h"
-#include "front/ttl_collector.h"
 #include "session/session.h"
 
 struct service_options {

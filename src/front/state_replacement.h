@@ -11,7 +11,7 @@
 #ifndef FRONT_STATE_REPLACEMENT_H
 #define FRONT_STATE_REPLACEMENT_H
 
-#include "state/replacement.h"
+#include "state/entry/replacement.h"
 
 struct service;
 struct state;

@@ -148,10 +148,10 @@ static uint64_t rest_digest(const struct state *s)
     for (size_t i = 0; i < s->origins_count; i++) {
         sum += fold_end(fold((uint64_t)s->origins[i].id, (uint64_t)s->origins[i].sequence));
     }
-    const struct mirror *m = &s->mirror;
+    const struct state_mirror *m = &s->mirror;
     if (m->id != 0) {
         uint64_t kind = (uint64_t)m->any_reader << 1 | (uint64_t)m->synced;
-        sum += fold_end(fold((uint64_t)m->id, kind ^ hash_bytes(m->source, strlen(m->source))));
+        sum += fold_end(fold((uint64_t)m->id, kind ^ hash_bytes(m->source.data, m->source.len)));
     }
     return sum + configuration_digest(&s->configuration);
 }

@@ -6,14 +6,10 @@
 
 bool state_mirror(const struct state *s, struct state_mirror *ret)
 {
-    const struct mirror *m = &s->mirror;
-    if (m->id == 0) {
+    if (s->mirror.id == 0) {
         return false;
     }
-    *ret = (struct state_mirror){.id = m->id,
-                                 .source = slice_str(m->source),
-                                 .any_reader = m->any_reader,
-                                 .synced = m->synced};
+    *ret = s->mirror;
     return true;
 }
 
@@ -46,23 +42,23 @@ int mirror_transaction_decode(struct slice body, struct mirror_transaction *ret)
     return r.failed ? CONCLAVE_MARSHALLING_ERROR : 0;
 }
 
+void mirror_clear(struct state *s)
+{
+    free((void *)(uintptr_t)s->mirror.source.data);
+    s->mirror = (struct state_mirror){.source = SLICE_NULL};
+}
+
 bool mirror_set(struct state *s, const struct state_mirror *m)
 {
-    char *source = malloc(m->source.len + 1);
+    uint8_t *source = malloc(m->source.len);
     if (source == NULL) {
         return false;
     }
     memcpy(source, m->source.data, m->source.len);
-    source[m->source.len] = '\0';
-    free(s->mirror.source);
-    s->mirror = (struct mirror){m->id, source, m->any_reader, m->synced};
+    mirror_clear(s);
+    s->mirror = *m;
+    s->mirror.source = slice_make(source, m->source.len);
     return true;
-}
-
-void mirror_clear(struct state *s)
-{
-    free(s->mirror.source);
-    s->mirror = (struct mirror){0};
 }
 
 bool mirror_source_valid(struct slice source)

@@ -2,7 +2,10 @@
 #ifndef STATE_OPERATION_H
 #define STATE_OPERATION_H
 
-#include "state/command.h"
+#include "state/entry/command.h"
+
+/* Whether a write creates a node that belongs to its session; a local session cannot do that. */
+bool write_makes_ephemeral(int32_t type, struct slice body);
 
 struct operation {
     int32_t type; /* what it is done as: a multi reads some creates as others */

@@ -131,7 +131,7 @@ static void put_mirror(struct state *s, struct buf *out)
         buf_append_i64(out, s->mirror.id);
         wire_write_boolean(out, s->mirror.any_reader);
         wire_write_boolean(out, s->mirror.synced);
-        wire_write_string(out, slice_str(s->mirror.source));
+        wire_write_string(out, s->mirror.source);
         s->snapshot.others++;
     }
 }

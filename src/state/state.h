@@ -11,8 +11,8 @@
 #define STATE_STATE_H
 
 #include "base/hash.h"
-#include "state/command.h"
 #include "state/effects.h"
+#include "state/entry/command.h"
 #include "state/members/members.h"
 
 struct state;

@@ -9,6 +9,7 @@
 #include "state/exactly_once.h"
 #include "state/fence.h"
 #include "state/fence_index.h"
+#include "state/mirror.h"
 #include "state/multi.h"
 #include "state/operation.h"
 #include "state/reconfig.h"
@@ -61,14 +62,6 @@ struct snapshot {
     int64_t others; /* records of other kinds, without counters and end */
 };
 
-/* See state/mirror.h. */
-struct mirror {
-    int64_t id;   /* 0: none */
-    char *source; /* NULL: none */
-    bool any_reader;
-    bool synced;
-};
-
 struct state {
     struct tree tree;
     struct map sessions;
@@ -78,11 +71,11 @@ struct state {
     int64_t zxid;    /* of the last applied command */
     int64_t time_ms; /* of its batch; 0: no batch, or one of version 2 */
     struct configuration configuration;
-    struct mirror mirror;
-    uint64_t nodes_digest;    /* sum over all nodes */
-    uint64_t sessions_digest; /* sum over all sessions */
-    uint64_t undo_digest;     /* nodes_digest when the command began */
-    struct account account;   /* memory of the state */
+    struct state_mirror mirror; /* id 0: none; source is own */
+    uint64_t nodes_digest;      /* sum over all nodes */
+    uint64_t sessions_digest;   /* sum over all sessions */
+    uint64_t undo_digest;       /* nodes_digest when the command began */
+    struct account account;     /* memory of the state */
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;
@@ -148,7 +141,6 @@ bool origin_put(struct state *s, int64_t id, int64_t sequence);
 void origins_copy(struct state *s, const struct state *from);
 
 /* --- mirror.c --- */
-struct state_mirror;
 /* Copies. False: out of memory. */
 bool mirror_set(struct state *s, const struct state_mirror *m);
 void mirror_clear(struct state *s);

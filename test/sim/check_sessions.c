@@ -2,7 +2,7 @@
 
 #include "sim/peek.h"
 #include "sim/sim.h"
-#include "state/command.h"
+#include "state/entry/command.h"
 #include "wire/codec.h"
 
 #include <inttypes.h>

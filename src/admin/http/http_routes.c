@@ -178,7 +178,7 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
     if (!answer_command(site, request, response) &&
         !transfer_answer(&site->transfer, request, response) &&
         !drain_route_answer(&site->drain, request, response) &&
-        !mirror_route_answer(&site->mirror, request, response) &&
+        !(site->route != NULL && site->route(site->route_ctx, request, response)) &&
         !session_route_answer(&site->sessions, request, response) &&
         !console_guest_answer(&site->console, request, response) && is_reading(request, response) &&
         !backup_route_answer(site->backups, request, response) &&

@@ -26,7 +26,6 @@
 #include "admin/http/backup_route.h"
 #include "admin/http/console_route.h"
 #include "admin/http/drain_route.h"
-#include "admin/http/mirror_route.h"
 #include "admin/http/session_route.h"
 #include "admin/http/snapshot_route.h"
 #include "admin/http/test_route.h"
@@ -40,11 +39,13 @@ struct site {
     struct backup_route *backups;
     struct transfer transfer;
     struct drain_route drain;
-    struct mirror_route mirror;
     /* Further commands, of the room above: answers the request if `name` is one of them. NULL: there are none. */
     bool (*command)(void *ctx, const char *name, const struct http_request *request,
                     struct http_response *response);
     void *command_ctx;
+    /* A further route of the room above, in the same way. NULL: there is none. */
+    bool (*route)(void *ctx, const struct http_request *request, struct http_response *response);
+    void *route_ctx;
     struct session_route sessions;
     struct test_route *test; /* NULL: it is no server for tests */
     struct tokens *tokens;

@@ -125,7 +125,7 @@ static void send_out(struct learner_link *l)
     }
 }
 
-static size_t on_data(void *owner, struct slice bytes)
+static size_t link_data(void *owner, struct slice bytes)
 {
     struct learner_link *l = owner;
     size_t taken = 0;
@@ -176,7 +176,7 @@ static void on_closed(void *owner)
 }
 
 static const struct stream_handler HANDLER = {
-    .data = on_data, .sent = on_sent, .ended = on_ended, .closed = on_closed};
+    .data = link_data, .sent = on_sent, .ended = on_ended, .closed = on_closed};
 
 static void on_connected(void *ctx, struct stream *stream, int error)
 {

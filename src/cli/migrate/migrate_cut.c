@@ -90,7 +90,7 @@ static void explain(const struct cut *c)
 
 /* Stopping */
 
-static bool run_command(const char *text, const char *what)
+static bool cut_run(const char *text, const char *what)
 {
     (void)fflush(stdout);
     int status = system(text);
@@ -146,7 +146,7 @@ static int stop_source(struct cut *c)
         c->stopped_ms = cut_now_ms();
         return code;
     }
-    bool stopped = run_command(c->o->stop, "--stop-cmd");
+    bool stopped = cut_run(c->o->stop, "--stop-cmd");
     c->stopped_ms = cut_now_ms();
     if (!stopped) {
         return go_back(c, "ZooKeeper may still run");
@@ -159,7 +159,7 @@ static int stop_source(struct cut *c)
 
 static int read_quorum(struct cut *c)
 {
-    if (!run_command(c->o->fence, "--fence-cmd")) {
+    if (!cut_run(c->o->fence, "--fence-cmd")) {
         return go_back(c, "clients may still reach ZooKeeper");
     }
     int code = mirror_act(c->o, &c->s, "/mirror/barrier", SLICE_NULL, NULL);
@@ -180,6 +180,7 @@ static int read_quorum(struct cut *c)
 static int take_missing(void *ctx, int64_t zxid, struct slice bytes)
 {
     struct cut *c = ctx;
+    assert(zxid > c->feed_previous);
     buf_append_i32(&c->feed, (int32_t)bytes.len);
     buf_append_i64(&c->feed, c->feed_previous);
     buf_append_slice(&c->feed, bytes);
@@ -244,6 +245,7 @@ static int feed_from(struct cut *c, const char *folder)
 {
     struct apache_tail tail;
     struct buf answer;
+    assert(c->s.mirror && c->s.backlog == 0);
     buf_init(&c->feed, 0);
     c->feed_previous = c->s.zxid;
     int code = read_folder(folder, c->s.zxid, take_missing, c, &tail);
@@ -311,6 +313,7 @@ static int prove_by_folders(struct cut *c)
 static int end_mirror(struct cut *c)
 {
     char target[64];
+    assert(c->stopped_ms >= c->began_ms && c->proved_ms >= c->stopped_ms);
     (void)snprintf(target, sizeof target, "/mirror/end?zxid=%" PRIx64, (uint64_t)c->s.zxid);
     int code = mirror_act(c->o, &c->s, target, SLICE_NULL, NULL);
     for (int64_t waited = 0; code == 0 && waited < c->o->wait_ms; waited += LOOK_MS) {
@@ -328,11 +331,11 @@ static int end_mirror(struct cut *c)
     return code != 0 ? code : CLI_EXIT_TIMEOUT;
 }
 
-static int report(const struct cut *c)
+static int cut_report(const struct cut *c)
 {
     int64_t now = cut_now_ms();
     int64_t pause = now - c->began_ms;
-    assert(c->stopped_ms >= c->began_ms && c->proved_ms >= c->stopped_ms && now >= c->proved_ms);
+    assert(!c->s.mirror && now >= c->proved_ms);
     if (c->o->common.json) {
         printf("{\"taken_over\":true,\"zxid\":\"0x%" PRIx64 "\",\"pause_ms\":%" PRId64
                ",\"stop_ms\":%" PRId64 ",\"proof_ms\":%" PRId64 ",\"end_ms\":%" PRId64 "}\n",
@@ -359,7 +362,7 @@ static int cut_now(struct cut *c)
     }
     c->proved_ms = cut_now_ms();
     code = code == 0 ? end_mirror(c) : code;
-    return code == 0 ? report(c) : code;
+    return code == 0 ? cut_report(c) : code;
 }
 
 static int check_ready(const struct cut *c)
@@ -376,7 +379,7 @@ static int check_ready(const struct cut *c)
                 c->s.trouble[0] != '\0' ? ": " : "", c->s.trouble);
         return CLI_EXIT_FAILED;
     }
-    if (c->o->fence == NULL && c->o->folders.count < n / 2 + 1) {
+    if (c->o->yes && c->o->fence == NULL && c->o->folders.count < n / 2 + 1) {
         fprintf(
             stderr,
             "conclave migrate: nothing is proved with %zu folders: give --folder DIR for %zu of the %zu servers, or "

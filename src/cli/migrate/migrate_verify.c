@@ -79,6 +79,7 @@ static int verify_state(void *ctx, struct state *state_take)
 {
     struct verify *v = ctx;
     drop_kept(v);
+    assert(v->kept_bytes == 0 && list_empty(&v->kept));
     state_destroy(v->state);
     v->state = state_take;
     v->source_zxid = state_zxid(state_take);
@@ -91,6 +92,7 @@ static int verify_transaction(void *ctx, int64_t previous_zxid, int64_t zxid, st
     if (v->kept_bytes > KEPT_BYTES_MAX) {
         return CONCLAVE_ETOOBIG;
     }
+    assert(v->state != NULL && zxid > v->source_zxid);
     struct kept_transaction *t = malloc(sizeof *t + bytes.len);
     if (t == NULL) {
         return CONCLAVE_ENOMEM;
@@ -178,6 +180,7 @@ static bool meet(struct verify *v, int *ret_code)
                     (uint64_t)t->zxid);
             *ret_code = CLI_EXIT_FAILED;
         }
+        assert(v->kept_bytes >= t->len);
         v->kept_bytes -= t->len;
         list_remove(&t->link);
         free(t);
@@ -258,6 +261,7 @@ static int compare_states(struct verify *v)
 static void verify_step(struct verify *v)
 {
     int code = 0;
+    assert(v->code < 0 && !(v->running && v->mirror.state != NULL));
     if (v->state == NULL) {
         return;
     }

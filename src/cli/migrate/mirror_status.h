@@ -1,4 +1,4 @@
-/* The leader of a mirror, asked over HTTP: what it knows, and what it is to do (admin/http/mirror_route.h). */
+/* The leader of a mirror, asked over HTTP: what it knows, and what it is to do (admin/mirror_route.h). */
 #ifndef CLI_MIGRATE_MIRROR_STATUS_H
 #define CLI_MIGRATE_MIRROR_STATUS_H
 

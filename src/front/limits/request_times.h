@@ -9,7 +9,7 @@
 #define FRONT_LIMITS_REQUEST_TIMES_H
 
 #include "front/limits/slow_log.h"
-#include "state/command.h"
+#include "state/entry/command.h"
 
 struct service;
 struct connection;

@@ -2,7 +2,7 @@
 
 #include "base/hex.h"
 #include "base/json.h"
-#include "state/command.h"
+#include "state/entry/command.h"
 #include "wire/ops.h"
 
 /* The text is written piece by piece, not with the JSON writer: at one request in a hundred, a traced request may cost as

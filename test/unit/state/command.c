@@ -1,5 +1,5 @@
-#include "state/command.h"
-#include "state/replacement.h"
+#include "state/entry/command.h"
+#include "state/entry/replacement.h"
 
 #include "base/random.h"
 

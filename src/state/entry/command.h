@@ -10,8 +10,8 @@
  *
  * The other kind of entry is a replacement: state/replacement.h.
  */
-#ifndef STATE_COMMAND_H
-#define STATE_COMMAND_H
+#ifndef STATE_ENTRY_COMMAND_H
+#define STATE_ENTRY_COMMAND_H
 
 #include "wire/ops.h"
 
@@ -53,9 +53,6 @@ enum command_type {
     COMMAND_MIRROR_END = -1012,
     COMMAND_MIRROR_TRANSACTION = -1013,
 };
-
-/* Whether a write creates a node that belongs to its session; a local session cannot do that. */
-bool write_makes_ephemeral(int32_t type, struct slice body);
 
 struct command {
     int64_t session_id; /* session of the client; for CREATE_SESSION the new session */

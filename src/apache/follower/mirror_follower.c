@@ -1,4 +1,4 @@
-#include "daemon/mirror_follower.h"
+#include "apache/follower/mirror_follower.h"
 
 #include "apache/learner/learner_link.h"
 #include "base/log.h"
@@ -39,7 +39,7 @@ struct mirror_follower {
     int64_t behind_since; /* 0: not behind */
     int64_t heard_at;     /* -1: never */
     char trouble[TROUBLE_MAX];
-    struct mirror_view view;
+    struct follower_view view;
     struct told_digest *digests; /* DIGESTS_KEPT, by zxid modulo; NULL: none */
 };
 
@@ -197,7 +197,7 @@ static void open_link(struct mirror_follower *f, const struct state_mirror *m)
         return; /* the command checks it */
     }
     mirror_reset(f->service);
-    f->view = (struct mirror_view){0};
+    f->view = (struct follower_view){0};
     f->id = m->id;
     f->backlog = 0;
     f->progress_ms = follower_now_ms(f);
@@ -291,7 +291,7 @@ void mirror_follower_turn(struct mirror_follower *f)
     f->behind_since = !behind ? 0 : f->behind_since != 0 ? f->behind_since : follower_now_ms(f);
 }
 
-void mirror_follower_view(const struct mirror_follower *f, struct mirror_view *ret)
+void mirror_follower_view(const struct mirror_follower *f, struct follower_view *ret)
 {
     struct state_mirror m;
     struct service *s = f->service;

@@ -3,8 +3,8 @@
  * leader, and gives its transactions, or its whole state, to the log. A change of leader on either side, and any break, begins
  * again with the zxid that the state has.
  */
-#ifndef DAEMON_MIRROR_FOLLOWER_H
-#define DAEMON_MIRROR_FOLLOWER_H
+#ifndef APACHE_FOLLOWER_MIRROR_FOLLOWER_H
+#define APACHE_FOLLOWER_MIRROR_FOLLOWER_H
 
 #include "base/slice.h"
 #include "front/service.h"
@@ -22,7 +22,7 @@ enum mirror_stage {
 };
 const char *mirror_stage_name(enum mirror_stage stage);
 
-struct mirror_view {
+struct follower_view {
     enum mirror_stage stage;
     char server[NET_TEXT_MAX]; /* of the source, that is asked now */
     const char *trouble;       /* why the last attempt ended; "": none did; borrowed */
@@ -47,7 +47,7 @@ void mirror_follower_close(struct mirror_follower *f, void (*cb)(void *ctx), voi
 /* In each turn of the loop. */
 void mirror_follower_turn(struct mirror_follower *f);
 
-void mirror_follower_view(const struct mirror_follower *f, struct mirror_view *ret);
+void mirror_follower_view(const struct mirror_follower *f, struct follower_view *ret);
 
 /* Asks the source for a proof that nothing is missing: its zxid is in the view later. CONCLAVE_EBUSY: it does not follow. */
 int mirror_follower_barrier(struct mirror_follower *f) CONCLAVE_MUST_USE;

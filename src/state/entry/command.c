@@ -1,4 +1,4 @@
-#include "state/command.h"
+#include "state/entry/command.h"
 
 #include "base/endian.h"
 #include "wire/codec.h"

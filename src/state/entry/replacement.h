@@ -6,8 +6,8 @@
  * of one id together are those from state_snapshot_step. Version 3, in older logs, has the whole snapshot behind version,
  * origin and id; it is read but never written.
  */
-#ifndef STATE_REPLACEMENT_H
-#define STATE_REPLACEMENT_H
+#ifndef STATE_ENTRY_REPLACEMENT_H
+#define STATE_ENTRY_REPLACEMENT_H
 
 #include "base/buf.h"
 

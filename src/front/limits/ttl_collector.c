@@ -1,4 +1,4 @@
-#include "front/ttl_collector.h"
+#include "front/limits/ttl_collector.h"
 
 #include "base/endian.h"
 

@@ -1,4 +1,4 @@
-#include "state/replacement.h"
+#include "state/entry/replacement.h"
 
 #include "wire/codec.h"
 

@@ -11,8 +11,8 @@
  * follow and end are answered when they are on their way; GET tells the outcome. POST is for those that
  * admission_check_mirror admits.
  */
-#ifndef ADMIN_HTTP_MIRROR_ROUTE_H
-#define ADMIN_HTTP_MIRROR_ROUTE_H
+#ifndef ADMIN_MIRROR_ROUTE_H
+#define ADMIN_MIRROR_ROUTE_H
 
 #include "admin/answers/server_view.h"
 #include "admin/http/http_login.h"
@@ -27,8 +27,8 @@ struct mirror_route {
     int32_t err;                 /* its outcome */
 };
 
-/* Whether the request is for this route; if so answers it. */
-bool mirror_route_answer(struct mirror_route *t, const struct http_request *request,
+/* Whether the request is for this route; if so answers it. ctx is the struct. */
+bool mirror_route_answer(void *ctx, const struct http_request *request,
                          struct http_response *response);
 
 /* The server goes: no outcome comes any more. */

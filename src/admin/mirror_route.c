@@ -1,19 +1,20 @@
-#include "admin/http/mirror_route.h"
+#include "admin/mirror_route.h"
 
 #include "admin/answers/four_letter_text.h"
 #include "admin/http/adminserver_commands.h"
 #include "apache/folder.h"
+#include "apache/follower/mirror_follower.h"
 #include "apache/learner/learner_link.h"
 #include "base/endian.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "daemon/mirror_follower.h"
 #include "daemon/server.h"
 #include "front/mirror.h"
 #include "state/adopt/outcome.h"
 #include "state/mirror.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ static struct service *route_service(const struct mirror_route *t)
 
 /* What is known */
 
-static void write_digests(const struct service *s, const struct mirror_view *view, size_t nodes,
+static void write_digests(const struct service *s, const struct follower_view *view, size_t nodes,
                           struct json *j)
 {
     if (!view->digest_known || nodes > DIGEST_NODES_MAX) {
@@ -38,7 +39,7 @@ static void write_digests(const struct service *s, const struct mirror_view *vie
     json_member_hex(j, "source_digest", (int64_t)view->source_digest);
 }
 
-static void write_progress(const struct mirror_view *view, int64_t zxid, struct json *j)
+static void write_progress(const struct follower_view *view, int64_t zxid, struct json *j)
 {
     bool same_epoch = view->source_zxid >> 32 == zxid >> 32;
     int64_t missing = view->source_zxid <= zxid ? 0 : same_epoch ? view->source_zxid - zxid : -1;
@@ -61,7 +62,7 @@ static void write_mirror(const struct mirror_route *t, struct json *j)
     struct service *s = route_service(t);
     struct state_mirror m = {.source = slice_str("")};
     struct state_stats stats;
-    struct mirror_view view;
+    struct follower_view view;
     bool is = state_mirror(s->state, &m);
     mirror_follower_view(server_follower(t->view->server), &view);
     state_stats(s->state, &stats);
@@ -98,6 +99,7 @@ static void answer_view(const struct mirror_route *t, struct http_response *resp
 static void on_outcome(struct pending_owner *owner, const struct effects *effects)
 {
     struct mirror_route *t = CONTAINER_OF(owner, struct mirror_route, owner);
+    assert(t->waits && t->act != NULL);
     t->waits = false;
     t->err = effects != NULL ? effects->err : CONCLAVE_CONNECTION_LOSS;
     log_always("admin", "mirror", "act=%s result=%s", t->act,
@@ -301,9 +303,10 @@ static void answer_act(struct mirror_route *t, const char *name, const struct ht
     }
 }
 
-bool mirror_route_answer(struct mirror_route *t, const struct http_request *request,
+bool mirror_route_answer(void *ctx, const struct http_request *request,
                          struct http_response *response)
 {
+    struct mirror_route *t = ctx;
     static const char prefix[] = "/mirror";
     if (strncmp(request->path, prefix, sizeof prefix - 1) != 0) {
         return false;

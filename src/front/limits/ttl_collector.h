@@ -5,8 +5,8 @@
  *
  * Limits: a search runs in steps, so that many nodes stall no client; found nodes wait in about a megabyte at most.
  */
-#ifndef FRONT_TTL_COLLECTOR_H
-#define FRONT_TTL_COLLECTOR_H
+#ifndef FRONT_LIMITS_TTL_COLLECTOR_H
+#define FRONT_LIMITS_TTL_COLLECTOR_H
 
 #include "base/buf.h"
 #include "state/state.h"
