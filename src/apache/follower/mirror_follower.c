@@ -121,6 +121,7 @@ static void keep_digest(struct mirror_follower *f, struct slice bytes)
 static int follower_transaction(void *ctx, int64_t previous_zxid, int64_t zxid, struct slice bytes)
 {
     struct mirror_follower *f = ctx;
+    assert(zxid > previous_zxid);
     int rc = mirror_replacing(f->service) ? CONCLAVE_EBUSY
                                           : mirror_propose(f->service, previous_zxid, bytes);
     f->waits = rc == CONCLAVE_EBUSY;
@@ -208,6 +209,7 @@ static void open_link(struct mirror_follower *f, const struct state_mirror *m)
 static void on_link_closed(void *ctx)
 {
     struct mirror_follower *f = ctx;
+    assert(f->link == NULL);
     f->closing_link = false;
     if (f->closing) {
         void (*cb)(void *ctx) = f->closed;
@@ -221,6 +223,7 @@ static void on_link_closed(void *ctx)
 static void close_link(struct mirror_follower *f)
 {
     struct learner_link *link = f->link;
+    assert(link != NULL && !f->closing_link);
     f->link = NULL;
     f->closing_link = true;
     f->view.stage = MIRROR_NONE;
