@@ -263,7 +263,7 @@ def test_server_list():
     calls = re.split(r" \| |\n", CLIENT_CALLS.strip())
     commands = set(re.findall(r"^  ([\w-]+) +[A-Z]", ok("--help"), re.M))
     commands -= {"doctor", "bench"}  # doctor_test.py: without --server it looks at this machine; bench_command_test.py
-    assert {call.split()[0] for call in calls} == commands - {"server", "demo", "users", "secret", "inspect", "export", "certs", "backup",
+    assert {call.split()[0] for call in calls} == commands - {"server", "demo", "users", "secret", "inspect", "export", "migrate", "certs", "backup",
                                                           "restore", "history", "undelete"}, commands
     for call in calls:
         usage = f'wants host:port,host:port[/chroot]; see "conclave {call.split()[0]} --help"\n'
