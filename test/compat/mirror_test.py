@@ -83,7 +83,7 @@ class Migration:
         link.close_session()
         deadline = time.monotonic() + WAIT_S
         while True:
-            done = self.command("verify", "--from", self.source, "--json", code=None)
+            done = self.command("verify", "--from", self.source, "--json", "--wait", "10s", code=None)
             found = json.loads(done.stdout) if done.returncode in (0, 1) and done.stdout else None
             if found and found["equal"]:
                 return found

@@ -24,7 +24,7 @@ struct learner_link {
     uv_timer_t timer;            /* the next attempt, or the end of the patience */
     int64_t wait_ms;
     size_t failures; /* since a server last answered, modulo count */
-    bool whole;      /* the next attempt asks for the whole state */
+    bool whole; /* attempts ask for the whole state, until one succeeds */
     bool closing;
     int parts; /* timer, stream */
     void (*closed)(void *ctx);
@@ -101,8 +101,9 @@ static void link_fail(struct learner_link *l, const char *why)
     if (lived) {
         l->wait_ms = RETRY_MIN_MS;
         l->failures = 0;
+        l->whole = false;
     }
-    l->whole = l->learner != NULL && learner_must_restart(l->learner);
+    l->whole = l->whole || (l->learner != NULL && learner_must_restart(l->learner));
     char text[400];
     (void)snprintf(text, sizeof text, "%s", why);
     drop_connection(l);
