@@ -249,8 +249,11 @@ static unsigned act(struct mirror_route *t, const char *name, const struct http_
                     struct http_response *response, const char **ret_why)
 {
     struct service *s = route_service(t);
-    unsigned status =
-        admission_check_mirror(t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
+    int64_t now_ms = clock_monotonic_ms(s->clock);
+    /* Only where there is nothing of this ensemble's own to lose. */
+    unsigned status = s->mirrored || is_empty_tree(s)
+                          ? admission_check_mirror(t->admission, s, request, now_ms, ret_why)
+                          : admission_check(t->admission, s, request, now_ms, ret_why);
     if (status != 0) {
         return status;
     }

@@ -240,7 +240,7 @@ static int load_part(struct load *l, const struct backup_record *record)
 static int load_replacement(struct load *l, struct slice entry)
 {
     struct replacement piece;
-    struct slice snapshot;
+    struct slice snapshot = SLICE_NULL;
     struct state_mirror m;
     struct state *state = NULL;
     int rc = replacement_open(entry, &piece);

@@ -226,7 +226,7 @@ static void count_own_piece(struct service *s, const struct replacement *piece)
 int state_replacement_begin(struct service *s, struct slice entry)
 {
     struct replacement piece;
-    struct slice snapshot;
+    struct slice snapshot = SLICE_NULL;
     struct state *state = NULL;
     int rc = replacement_open(entry, &piece);
     if (rc == 0) {

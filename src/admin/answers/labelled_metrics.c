@@ -1,5 +1,6 @@
 #include "admin/answers/labelled_metrics.h"
 
+#include "apache/follower/mirror_follower.h"
 #include "cluster/server_options.h"
 #include "daemon/server.h"
 #include "front/service.h"
@@ -63,9 +64,30 @@ static void write_disk(const struct view *v, struct buf *out)
                (uint64_t)disk.f_blocks * disk.f_frsize, (uint64_t)disk.f_bavail * disk.f_frsize);
 }
 
+/* Only of a mirror: conclave migrate. */
+static void write_mirror(const struct view *v, struct buf *out)
+{
+    struct follower_view f;
+    if (!server_service(v->server)->mirrored) {
+        return;
+    }
+    mirror_follower_view(server_follower(v->server), &f);
+    buf_printf(
+        out,
+        "# HELP conclave_mirror_following 1: this server leads the mirror, and has all that its source told\n"
+        "# TYPE conclave_mirror_following gauge\nconclave_mirror_following %d\n"
+        "# HELP conclave_mirror_behind_seconds For how long the leader of the mirror has lacked transactions\n"
+        "# TYPE conclave_mirror_behind_seconds gauge\nconclave_mirror_behind_seconds %.3f\n"
+        "# HELP conclave_mirror_transactions_total Transactions of the source since this server follows\n"
+        "# TYPE conclave_mirror_transactions_total counter\nconclave_mirror_transactions_total %" PRIu64
+        "\n",
+        f.stage == MIRROR_FOLLOWING, (double)f.behind_ms / 1e3, f.transactions);
+}
+
 void labelled_metrics_write(const struct view *v, struct buf *out)
 {
     write_disk(v, out);
     write_ended(v, out);
     write_certificates(v, out);
+    write_mirror(v, out);
 }

@@ -120,14 +120,24 @@ struct learner *learner_create(const struct learner_options *options,
     return l;
 }
 
+/* Drops the oldest. */
+static void drop_proposal(struct learner *l)
+{
+    struct proposal *first = CONTAINER_OF(l->proposals.next, struct proposal, link);
+    /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    assert(l->proposal_bytes >= first->len);
+    l->proposal_bytes -= first->len;
+    list_remove(&first->link);
+    free(first);
+}
+
 void learner_destroy(struct learner *l)
 {
     if (l == NULL) {
         return;
     }
-    struct list *link;
-    while ((link = list_pop_front(&l->proposals)) != NULL) {
-        free(CONTAINER_OF(link, struct proposal, link));
+    while (!list_empty(&l->proposals)) {
+        drop_proposal(l);
     }
     adoption_destroy(l->adoption);
     buf_finish(&l->out);
@@ -227,8 +237,8 @@ static int take_transaction(struct learner *l, struct slice bytes)
 
 static int keep_proposal(struct learner *l, const struct learner_packet *p)
 {
-    if (p->data.len > LEARNER_PACKET_MAX - l->proposal_bytes) {
-        return learner_end(l, CONCLAVE_EPROTO, "too many proposals without a commit");
+    if (slice_is_null(p->data) || p->data.len > LEARNER_PACKET_MAX - l->proposal_bytes) {
+        return learner_end(l, CONCLAVE_EPROTO, "an empty proposal, or too many without a commit");
     }
     struct proposal *kept = malloc(sizeof *kept + p->data.len);
     if (kept == NULL) {
@@ -254,10 +264,7 @@ static int commit_proposal(struct learner *l, int64_t zxid)
     }
     int rc = take_transaction(l, slice_make(first->bytes, first->len));
     if (rc == 0) {
-        assert(l->proposal_bytes >= first->len);
-        l->proposal_bytes -= first->len;
-        list_remove(&first->link);
-        free(first);
+        drop_proposal(l);
     }
     return rc;
 }
@@ -333,6 +340,7 @@ static int take_snapshot_end(struct learner *l, struct slice bytes, size_t *ret_
     size_t parts[] = {0, 0, ZXID_BYTES, ZXID_BYTES};
     struct wire_file_digest digest = {0};
     struct wire_reader r = wire_reader_make(bytes);
+    assert(bytes.data != NULL);
     bool has_digest = snapshot_digest_decode(&r, &digest) == 0;
     size_t digest_len = has_digest ? (size_t)(r.pos - bytes.data) : 0;
     parts[1] = digest_len;

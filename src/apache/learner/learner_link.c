@@ -24,7 +24,7 @@ struct learner_link {
     uv_timer_t timer;            /* the next attempt, or the end of the patience */
     int64_t wait_ms;
     size_t failures; /* since a server last answered, modulo count */
-    bool whole; /* attempts ask for the whole state, until one succeeds */
+    bool whole;      /* attempts ask for the whole state, until one succeeds */
     bool closing;
     int parts; /* timer, stream */
     void (*closed)(void *ctx);
