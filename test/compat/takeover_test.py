@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Apache ZooKeeper is replaced by ours, and ours by Apache ZooKeeper, under clients that hold locks, lead, watch and write.
+
+Promise: no session expires or changes, no acknowledged write is lost or done twice, holders keep their nodes and czxids, every
+watch fires; also when servers of either side are killed or lose their folders meanwhile. The same clients go through all rounds.
+Prints the pauses. Limits: see test/support/takeover_load.py; sessions of 120 s, which a busy machine does not end.
+
+usage: takeover_test.py [--rounds N] [--sessions N] [--writes N] [--seed N] [NAME...]
+"""
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import cases  # noqa: E402
+import takeover_load  # noqa: E402
+import zookeeper  # noqa: E402
+from apache_ensemble_import_test import Takeover, any_leader, without_folder  # noqa: E402
+from apache_nodes import SUPER, run  # noqa: E402
+from conclave import why_missing  # noqa: E402
+from takeover_check import Check, Tree  # noqa: E402
+
+SETTINGS = {"maxSessionTimeout": takeover_load.SESSION_MS, "snapCount": 3000}
+OPTIONS = None
+WRITING_S = (1.0, 2.0)
+TROUBLE_S = 1.5  # within this time a server is killed
+
+
+# --- what happens to a server meanwhile ----------------------------------------------------------------------------
+
+def nothing(t, rng):
+    t.end_apache()
+    t.start()
+
+
+def all_killed(t, rng):
+    """In the middle of writes: unequal logs."""
+    for member in rng.sample(t.apache.members, 3):
+        member.kill()
+    t.start()
+
+
+def one_killed_before(t, rng):
+    """Its folder is older than those of the others."""
+    rng.choice(t.apache.members).kill()
+    time.sleep(rng.uniform(0, TROUBLE_S))
+    t.end_apache(hard=True)
+    t.start()
+
+
+def leader_killed_before(t, rng):
+    """The others may be in the middle of an election when they end."""
+    any_leader(t.apache).kill()
+    time.sleep(rng.uniform(0, TROUBLE_S))
+    t.end_apache(hard=True)
+    t.start()
+
+
+def one_folder_deleted(t, rng):
+    t.end_apache(hard=True)
+    without_folder(t, rng.randrange(3))
+    t.start()
+
+
+def one_of_ours_killed(t, rng):
+    t.end_apache(hard=True)
+    t.start()
+    time.sleep(rng.uniform(0, TROUBLE_S))
+    rng.choice(t.ours).restart(hard=True)
+
+
+def folder_of_ours_deleted(t, rng):
+    t.end_apache()
+    t.start()
+    leader = t.leader()
+    lost = rng.choice([server for server in t.ours if server is not leader])
+    lost.kill()
+    empty(lost.apache)
+    lost.start()
+
+
+def three_times_killed(t, rng):
+    t.end_apache(hard=True)
+    t.start()
+    for _ in range(3):
+        time.sleep(rng.uniform(0, TROUBLE_S))
+        rng.choice(t.ours).restart(hard=True)
+
+
+TROUBLES = (nothing, all_killed, one_folder_deleted, one_of_ours_killed, one_killed_before, folder_of_ours_deleted,
+            leader_killed_before, three_times_killed)
+
+
+# --- rounds --------------------------------------------------------------------------------------------------------
+
+def empty(member):
+    """Its data folder, but for myid."""
+    folder = os.path.join(member.folder, "data")
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if name != "myid":
+            (shutil.rmtree if os.path.isdir(path) else os.remove)(path)
+
+
+def there(t, load, rng, number):
+    """Apache's end, ours begin with the same files. Returns what was measured; the clients rest."""
+    trouble = TROUBLES[number // 2 % len(TROUBLES)]
+    load.arm(number)
+    time.sleep(rng.uniform(*WRITING_S))
+    begin = time.monotonic_ns()
+    trouble(t, rng)
+    leader = t.leader()
+    load.change(leader, number)
+    time.sleep(rng.uniform(*WRITING_S))
+    load.pause()
+    end = time.monotonic_ns()
+    load.verify(leader)
+    return f"{trouble.__name__}: {load.measured(begin, end)}"
+
+
+def back(t, load, rng, number):
+    """Ours end, Apache's begin with what was exported from a backup. The clients rest meanwhile."""
+    load.arm(number)
+    leader = t.leader()
+    backup = os.path.join(leader.folder, f"full{number}")
+    made = run("backup", backup, "--admin", f"127.0.0.1:{leader.admin_port}", "--auth", f"digest:{SUPER.decode()}")
+    assert made.returncode == 0, made
+    begin = time.monotonic_ns()
+    for server in t.ours:
+        server.stop() if rng.random() < 0.5 else server.kill()
+    for member in t.apache.members:
+        empty(member)
+        done = run("export", backup, os.path.join(member.folder, "data"))
+        assert done.returncode == 0, done
+    os.remove(backup)
+    t.apache.start()
+    leader = t.apache.wait_leader()
+    load.resume()
+    load.change(leader, number)
+    if rng.random() < 0.5:
+        rng.choice(t.apache.members).restart(hard=True)
+    time.sleep(rng.uniform(*WRITING_S))
+    load.pause()
+    end = time.monotonic_ns()
+    load.verify(t.apache.wait_leader())
+    load.resume()
+    return f"back: {load.measured(begin, end)}"
+
+
+def test_in_place():
+    rng = random.Random(OPTIONS.seed)
+    programs = takeover_load.Programs()
+    try:
+        with Takeover(admin=True, settings=SETTINGS) as t, takeover_load.Load(
+                programs, t.apache.hosts, any_leader(t.apache), OPTIONS.sessions, OPTIONS.writes) as load:
+            for number in range(OPTIONS.rounds):
+                for step, way in enumerate((there, back)):
+                    print(f"  round {number + 1} seed {OPTIONS.seed} {way(t, load, rng, 2 * number + step)}", flush=True)
+            load.release()
+            load.pause()
+            load.verify(any_leader(t.apache))
+            return f"{OPTIONS.rounds} rounds, {OPTIONS.sessions} sessions, {load.check.writes()} writes, {load.check.unknown()} unknown"
+    finally:
+        programs.close()
+
+
+# --- the check itself ----------------------------------------------------------------------------------------------
+
+GOOD = """\
+1 k0 session 0x10
+2 k0 appended 1 1-0000000000
+3 k0 counted 1
+4 k0 append-unknown 2
+5 k0 appended 3 3-0000000001
+6 k0 count-unknown 2
+7 k0 counter-read 2
+8 k0 seen 4
+9 k0 armed 0
+10 k0 fired 0
+11 k0 holds /load/groups/k0 lock-1 0x77
+12 k1 session 0x11
+13 k1 appended 1 1-0000000000
+14 k1 seen 4"""
+
+
+def good_tree():
+    return Tree(appended={"k0": ["1-0000000000", "3-0000000001"], "k1": ["1-0000000000"]},
+                counters={"k0": (2, b"2"), "k1": (0, b"0")}, ephemeral={"k0": 0x10, "k1": 0x11},
+                groups={"/load/groups/k0": {"lock-1": (0x77, 0x10), "lock-2": (0x78, 0x11)}})
+
+
+def problems(lines=GOOD, **changed):
+    check = Check()
+    for line in lines.splitlines():
+        check.take(line)
+    tree = good_tree()
+    for field, (key, value) in changed.items():
+        getattr(tree, field)[key] = value
+    return check.problems(tree, rounds=[0], changes=4)
+
+
+def finds(word, *args, **changed):
+    found = problems(*args, **changed)
+    assert any(word in text for text in found), (word, found)
+
+
+def test_check_finds_nothing_in_order():
+    assert problems() == [], problems()
+    both = problems(appended=("k0", ["1-0000000000", "3-0000000001", "2-0000000002"]))
+    assert len(both) == 1 and "order" in both[0], both  # the unknown one may be there, but not behind the next
+
+
+def test_check_finds_lost_writes():
+    finds("acknowledged value 3", appended=("k0", ["1-0000000000"]))
+    finds("acknowledged value 1", appended=("k1", []))
+    finds("counted to 2", counters=("k0", (1, b"1")))
+    finds("its counter is gone", counters=("k0", None))
+    finds("acknowledged as", appended=("k1", ["1-0000000001"]))
+
+
+def test_check_finds_double_writes():
+    finds("appended twice", appended=("k1", ["1-0000000000", "1-0000000001"]))
+    finds("appended twice", appended=("k0", ["1-0000000000", "2-0000000001", "2-0000000002", "3-0000000003"]))
+    finds("was not sent", appended=("k1", ["1-0000000000", "2-0000000001"]))
+    finds("counted to 2", counters=("k0", (3, b"3")))
+    finds("from version 2 to 4", GOOD + "\n20 k0 counted 4")
+    finds("has version 5", GOOD + "\n20 k0 counter-read 5")
+
+
+def test_check_finds_gaps_in_numbers():
+    finds("one after the other", appended=("k0", ["1-0000000000", "3-0000000005"]))
+
+
+def test_check_finds_changed_holders():
+    finds("czxid", groups=("/load/groups/k0", {"lock-1": (0x79, 0x10)}))
+    finds("owner", groups=("/load/groups/k0", {"lock-1": (0x77, 0x12)}))
+    finds("is gone", groups=("/load/groups/k0", {"lock-2": (0x78, 0x11)}))
+    finds("while k0 holds it", GOOD + "\n20 k1 holds /load/groups/k0 lock-2 0x78")
+    finds("does not hold", GOOD + "\n20 k1 released /load/groups/k1")
+
+
+def test_check_finds_sessions():
+    finds("has expired", GOOD + "\n20 k1 expired")
+    finds("another session", GOOD + "\n20 k1 session 0x12")
+    finds("ephemeral", ephemeral=("k1", 0x10))
+
+
+def test_check_finds_watches():
+    finds("fired 0 times", GOOD.replace("10 k0 fired 0\n", ""))
+    finds("fired 2 times", GOOD + "\n20 k0 fired 0")
+    finds("saw version 3", GOOD + "\n20 k0 seen 3")
+
+
+def test_check_measures_pauses():
+    check = Check()
+    for at in (0, 100, 900, 1000, 5000):
+        check.take(f"{at * 1000000} k0 counted {len(check.clients['k0'].times) + 1 if check.clients else 1}")
+    check.take("500000000 k1 counted 1")
+    check.take("600000000 k1 counted 2")
+    assert check.pauses(200 * 10**6, 800 * 10**6) == [100, 800], check.pauses(200 * 10**6, 800 * 10**6)
+    assert check.pauses(950 * 10**6, 980 * 10**6)[1] == 100
+    assert check.silence(200 * 10**6, 800 * 10**6) == 400
+
+
+def main():
+    global OPTIONS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--sessions", type=int, default=48)
+    parser.add_argument("--writes", type=int, default=120, help="a second")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("names", nargs="*")
+    OPTIONS = parser.parse_args()
+    missing = why_missing() or zookeeper.why_missing() or takeover_load.why_missing()
+    if missing:
+        return cases.skip_all(missing)
+    found = cases.named("test_", globals())
+    return cases.run(sorted(found, key=lambda case: "check" not in case.__name__), OPTIONS.names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
