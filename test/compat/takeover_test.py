@@ -9,10 +9,12 @@ usage: takeover_test.py [--rounds N] [--sessions N] [--writes N] [--seed N] [NAM
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -20,14 +22,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 import takeover_load  # noqa: E402
 import zookeeper  # noqa: E402
-from apache_ensemble_import_test import Takeover, any_leader, without_folder  # noqa: E402
-from apache_nodes import SUPER, run  # noqa: E402
+from apache_ensemble_import_test import DIGEST, Takeover, any_leader, without_folder  # noqa: E402
+from apache_nodes import PROPERTIES, SUPER, WAIT_S, run  # noqa: E402
 from conclave import why_missing  # noqa: E402
+from ensemble import ConclaveMember, Ensemble, ZooKeeperMember  # noqa: E402
 from takeover_check import Check, Tree  # noqa: E402
 
 SETTINGS = {"maxSessionTimeout": takeover_load.SESSION_MS, "snapCount": 3000}
 OPTIONS = None
 WRITING_S = (1.0, 2.0)
+CUTS_MAX = 4
 TROUBLE_S = 1.5  # within this time a server is killed
 
 
@@ -152,14 +156,161 @@ def back(t, load, rng, number):
     return f"back: {load.measured(begin, end)}"
 
 
-def test_in_place():
+# --- live ----------------------------------------------------------------------------------------------------------
+
+class Live:
+    """Three of Apache's that run, and beside them three of ours that mirror them and take over."""
+
+    def __init__(self):
+        self.apache = Ensemble(3, ZooKeeperMember, settings=SETTINGS, properties=PROPERTIES)
+        self.mirror = Ensemble(3, ConclaveMember, admin=True, options=[
+            "--superDigest", DIGEST, "--maxSessionTimeout", str(takeover_load.SESSION_MS)])
+        self.ours = self.mirror.members
+
+    def __enter__(self):
+        self.apache.start()
+        return self
+
+    def __exit__(self, *_):
+        self.mirror.stop()
+        self.apache.stop()
+
+    @property
+    def hosts(self):
+        return f"{self.apache.hosts},{self.mirror.hosts}"
+
+    def leader(self):
+        return self.mirror.wait_leader()
+
+    def migrate(self, *words):
+        admins = ",".join(f"127.0.0.1:{server.admin_port}" for server in self.ours if server.alive())
+        return run("migrate", *words, "--admin", admins, "--auth", f"digest:{SUPER.decode()}")
+
+    def follow(self):
+        for server in self.ours:
+            if os.path.exists(os.path.join(server.folder, "data")):
+                empty(server)
+            server.start()
+        self.leader()
+        done = self.migrate("follow", "--from", self.source(), "--reads", "readonly")
+        assert done.returncode == 0, done
+
+    def source(self):
+        ports = [line.partition("=")[2].rsplit(":", 1)[0] for line in self.apache.members[0].lines]
+        return ",".join(ports)
+
+    def wait_following(self):
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            done = self.migrate("status", "--json")
+            if done.returncode == 0 and json.loads(done.stdout).get("stage") == "following":
+                return
+            assert time.monotonic() < deadline, (done, self.ours[0].log_tail())
+            time.sleep(0.1)
+
+    def cut(self, rng):
+        """The pause in ms that the command prints."""
+        pids = " ".join(str(member.process.pid) for member in self.apache.members if member.alive())
+        stop = (f"kill -{rng.choice(('9', 'TERM'))} {pids}; for p in {pids}; do "
+                "while grep -qs '^State:.[^Z]' /proc/$p/status; do sleep 0.002; done; done")
+        folders = rng.sample(self.apache.members, rng.choice((2, 3)))
+        words = [word for member in folders for word in ("--folder", os.path.join(member.folder, "data"))]
+        return self.migrate("cut", "--yes", "--json", "--stop-cmd", stop, *words)
+
+
+def undisturbed(live, rng):
+    pass
+
+
+def apache_leader_killed(live, rng):
+    any_leader(live.apache).restart(hard=True)
+
+
+def apache_member_killed(live, rng):
+    rng.choice(live.apache.members).restart(hard=True)
+
+
+def mirror_leader_killed(live, rng):
+    live.leader().restart(hard=True)
+
+
+def mirror_folder_deleted(live, rng):
+    leader = live.leader()
+    lost = rng.choice([server for server in live.ours if server is not leader])
+    lost.kill()
+    empty(lost)
+    lost.start()
+
+
+def killed_during_cut(live, rng):
+    """One of ours: before, while or after the mirror ends."""
+    def later():
+        time.sleep(rng.uniform(0, TROUBLE_S))
+        victim.restart(hard=True)
+    victim = rng.choice(live.ours)
+    thread = threading.Thread(target=later)
+    thread.start()
+    return thread
+
+
+LIVE_TROUBLES = (undisturbed, apache_leader_killed, mirror_leader_killed, killed_during_cut, mirror_folder_deleted,
+                 apache_member_killed)
+
+
+def take_over(live, rng):
+    """Cuts; after a cut that did not end well, the operator looks, starts ZooKeeper again and cuts again."""
+    for _ in range(CUTS_MAX):
+        done = live.cut(rng)
+        if done.returncode == 0:
+            return json.loads(done.stdout.splitlines()[-1])["pause_ms"]
+        live.leader()
+        status = live.migrate("status", "--json")
+        if status.returncode == 0 and not json.loads(status.stdout)["mirror"]:
+            return -1  # it took over, although the command could not tell
+        print(f"  cut failed: {done.stdout[-300:]} {done.stderr[-300:]}", flush=True)
+        for member in live.apache.members:
+            if not member.alive():
+                member.kill()
+                member.start()
+        live.apache.wait_leader()
+        live.wait_following()
+    raise AssertionError(f"not taken over: {done}")
+
+
+def there_live(live, load, rng, number):
+    trouble = LIVE_TROUBLES[number // 2 % len(LIVE_TROUBLES)]
+    live.follow()
+    load.arm(number)
+    time.sleep(rng.uniform(*WRITING_S))
+    thread = trouble(live, rng)
+    live.wait_following()
+    if number % 4 == 0:
+        done = live.migrate("verify", "--from", live.source())
+        assert done.returncode == 0, done
+    begin = time.monotonic_ns()
+    pause = take_over(live, rng)
+    if thread:
+        thread.join()
+    leader = live.leader()
+    load.change(leader, number)
+    time.sleep(rng.uniform(*WRITING_S))
+    load.pause()
+    end = time.monotonic_ns()
+    load.verify(leader)
+    for member in live.apache.members:
+        member.kill()  # its process has ended already
+    return f"{trouble.__name__}: cut {pause} ms, {load.measured(begin, end)}"
+
+
+# --- both ----------------------------------------------------------------------------------------------------------
+
+def rounds(t, hosts, ways):
     rng = random.Random(OPTIONS.seed)
     programs = takeover_load.Programs()
     try:
-        with Takeover(admin=True, settings=SETTINGS) as t, takeover_load.Load(
-                programs, t.apache.hosts, any_leader(t.apache), OPTIONS.sessions, OPTIONS.writes) as load:
+        with t, takeover_load.Load(programs, hosts, any_leader(t.apache), OPTIONS.sessions, OPTIONS.writes) as load:
             for number in range(OPTIONS.rounds):
-                for step, way in enumerate((there, back)):
+                for step, way in enumerate(ways):
                     print(f"  round {number + 1} seed {OPTIONS.seed} {way(t, load, rng, 2 * number + step)}", flush=True)
             load.release()
             load.pause()
@@ -167,6 +318,16 @@ def test_in_place():
             return f"{OPTIONS.rounds} rounds, {OPTIONS.sessions} sessions, {load.check.writes()} writes, {load.check.unknown()} unknown"
     finally:
         programs.close()
+
+
+def test_in_place():
+    t = Takeover(admin=True, settings=SETTINGS)
+    return rounds(t, t.apache.hosts, (there, back))
+
+
+def test_live():
+    live = Live()
+    return rounds(live, live.hosts, (there_live, back))
 
 
 # --- the check itself ----------------------------------------------------------------------------------------------
