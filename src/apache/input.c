@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -46,9 +47,15 @@ static int open_layers(struct apache_input *in)
 
 int apache_input_open(const char *name, struct apache_input **ret, char **ret_error)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    /* Without O_NONBLOCK a pipe would keep the server here for ever. */
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return text_fail(ret_error, CONCLAVE_EIO, "%s cannot be opened: %s", name, strerror(errno));
+    }
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        (void)close(fd);
+        return text_fail(ret_error, CONCLAVE_EIO, "%s is no file", name);
     }
     struct apache_input *in = calloc(1, sizeof *in);
     if (in == NULL) {
@@ -117,13 +124,16 @@ static int more(struct apache_input *in, char **ret_error)
     if (in->ended) {
         return 0;
     }
-    if (in->taken > in->window.len / 2) {
+    /* A record that goes on doubles the window, so that trying it again costs no more than reading it; but no further than to
+     * where it is too long. */
+    size_t wanted = in->window.len - in->taken;
+    size_t allowed = (size_t)APACHE_RECORD_MAX + 1 - wanted;
+    wanted = wanted < allowed ? wanted : allowed;
+    if (in->taken > in->window.len / 2 || in->window.len + wanted > APACHE_RECORD_MAX) {
         buf_consume(&in->window, in->taken);
         in->dropped += in->taken;
         in->taken = 0;
     }
-    /* A record that goes on doubles the window, so that trying it again costs no more than reading it. */
-    size_t wanted = in->window.len - in->taken;
     size_t start = in->window.len;
     do {
         if (buf_reserve(&in->window, CHUNK) != 0) {

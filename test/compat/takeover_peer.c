@@ -18,6 +18,7 @@
 #include <zookeeper/zookeeper.h>
 
 enum { GROUP = 4, PATH_LEN = 256, STEP_MS = 20 };
+enum { HOLDS = 1, LETS_GO };
 
 struct client {
     zhandle_t *zh;
@@ -253,17 +254,22 @@ static void hold(struct client *c, const char *group)
     }
     must(c, rc, "hold");
     note(c, "holds %s %s 0x%llx", group, strrchr(c->own, '/') + 1, (unsigned long long)stat.czxid);
-    c->holds = c->had = 1;
+    c->holds = HOLDS;
+    c->had = 1;
 }
 
+/* Notes it first: the next one may hold before this one has its answer. */
 static void give_up(struct client *c, const char *group)
 {
+    if (c->holds == HOLDS) {
+        note(c, "released %s", group);
+        c->holds = LETS_GO;
+    }
     int rc = zoo_delete(c->zh, c->own, -1);
     if (connection_lost(rc)) {
         return;
     }
-    must(c, rc, "release");
-    note(c, "released %s", group);
+    must(c, rc == ZNONODE ? ZOK : rc, "release");
     c->holds = 0;
 }
 

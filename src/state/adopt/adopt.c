@@ -31,6 +31,9 @@ struct adoption {
 
 enum { OPEN_NUMBER = -1 };
 
+/* The first of the last 256 epochs: enough remain for everything that follows. */
+#define ADOPT_ZXID_MAX (INT64_MAX - (1LL << 40))
+
 struct adoption *adoption_create(const struct hash_key *key)
 {
     struct adoption *a = calloc(1, sizeof *a);
@@ -285,8 +288,9 @@ int adoption_nodes_end(struct adoption *a, int64_t zxid)
     if (!a->root) {
         return damaged(a, "there is no root node");
     }
-    if (zxid < 0) {
-        return damaged(a, "the zxid is negative");
+    if (zxid < 0 || zxid > ADOPT_ZXID_MAX) {
+        return damaged(a, "the zxid 0x%llx is negative, or leaves none for later transactions",
+                       (unsigned long long)zxid);
     }
     a->s->zxid = zxid;
     a->nodes_ended = true;
@@ -305,6 +309,10 @@ int adoption_apply(struct adoption *a, const struct outcome *o)
     if (o->header.zxid <= a->s->zxid) {
         return damaged(a, "transaction 0x%llx comes after 0x%llx",
                        (unsigned long long)o->header.zxid, (unsigned long long)a->s->zxid);
+    }
+    if (o->header.zxid > ADOPT_ZXID_MAX) {
+        return damaged(a, "the zxid 0x%llx leaves none for later transactions",
+                       (unsigned long long)o->header.zxid);
     }
     if (outcome_apply(a->s, o, &a->unseen) != 0) {
         return damaged(a,
