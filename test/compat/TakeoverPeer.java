@@ -62,7 +62,9 @@ public class TakeoverPeer {
             this.periodMs = periodMs;
             label = KIND + number;
             // By its other policy a LeaderLatch gives up its place at each lost connection.
-            client = CuratorFrameworkFactory.builder().connectString(hosts).sessionTimeoutMs(sessionMs)
+            // With the tracker it only goes to the servers that /zookeeper/config names, once it has seen them there.
+            client = CuratorFrameworkFactory.builder().ensembleTracker(!Boolean.getBoolean("takeover.keep"))
+                    .connectString(hosts).sessionTimeoutMs(sessionMs)
                     .connectionTimeoutMs(CONNECT_MS).retryPolicy(new RetryForever(RETRY_MS))
                     .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy()).build();
             client.getConnectionStateListenable().addListener((curator, state) -> {

@@ -303,11 +303,12 @@ def there_live(live, load, rng, number):
 
 # --- both ----------------------------------------------------------------------------------------------------------
 
-def rounds(t, hosts, ways):
+def rounds(t, hosts, ways, keep=False):
     rng = random.Random(OPTIONS.seed)
     programs = takeover_load.Programs()
     try:
-        with t, takeover_load.Load(programs, hosts, any_leader(t.apache), OPTIONS.sessions, OPTIONS.writes) as load:
+        with t, takeover_load.Load(programs, hosts, any_leader(t.apache), OPTIONS.sessions,
+                                   OPTIONS.writes, keep) as load:
             for number in range(OPTIONS.rounds):
                 for step, way in enumerate(ways):
                     print(f"  round {number + 1} seed {OPTIONS.seed} {way(t, load, rng, 2 * number + step)}", flush=True)
@@ -326,7 +327,7 @@ def test_in_place():
 
 def test_live():
     live = Live()
-    return rounds(live, live.hosts, (there_live, back))
+    return rounds(live, live.hosts, (there_live, back), keep=True)  # also to the way back, at the old addresses
 
 
 def main():

@@ -65,11 +65,11 @@ class Programs:
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def commands(self):
-        """{kind: the words that start it}."""
+    def commands(self, keep=False):
+        """{kind: the words that start it}. keep: Curator keeps to the addresses that it was given."""
         return {"k": ["/usr/bin/python3", "-B", os.path.join(COMPAT, "kazoo_takeover_peer.py")],
                 "j": ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-                      "-cp", self.class_path, "TakeoverPeer"],
+                      f"-Dtakeover.keep={str(keep).lower()}", "-cp", self.class_path, "TakeoverPeer"],
                 "c": [self.c_peer]}
 
 
@@ -129,9 +129,12 @@ class Peer:
 
 
 class Load:
-    """`with Load(programs, hosts, server, sessions, writes_per_s) as load:`; server: where its folders are made."""
+    """`with Load(programs, hosts, server, sessions, writes_per_s) as load:`; server: where its folders are made.
 
-    def __init__(self, programs, hosts, server, sessions=200, writes_per_s=500):
+    keep: the clients keep to these hosts. Else Curator goes to those that /zookeeper/config names.
+    """
+
+    def __init__(self, programs, hosts, server, sessions=200, writes_per_s=500, keep=False):
         self.folder = tempfile.mkdtemp(prefix="conclave-test-load-")
         self.check = Check()
         self.rounds = []  # whose nodes exist
@@ -148,7 +151,7 @@ class Load:
                 must(link, zk.create(f"/load/groups/{kind}{group}", b""))
         link.close_session()
         period_ms = sessions * 1000 // writes_per_s
-        self.peers = [Peer(words, kind, self.folder, hosts, share[kind], period_ms) for kind, words in programs.commands().items()]
+        self.peers = [Peer(words, kind, self.folder, hosts, share[kind], period_ms) for kind, words in programs.commands(keep).items()]
 
     def __enter__(self):
         try:
