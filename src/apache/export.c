@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { FLUSH_AT = 1 << 18 };
+enum { FLUSH_AT = 1 << 18, TOLD_EACH = 1 << 14 };
 
 /* The file that is being written. */
 struct writing {
@@ -23,6 +23,8 @@ struct writing {
     struct buf out;
     uint32_t adler;
     uint64_t bytes;
+    void (*told)(void *ctx, size_t nodes);
+    void *ctx;
     char **ret_error;
 };
 
@@ -69,12 +71,6 @@ static void put_sessions(struct writing *x, const struct state *s, struct apache
         ret->sessions++;
         ret->foreign_sessions += memcmp(apaches, session->passwd, WIRE_PASSWD_LEN) != 0;
     }
-}
-
-/* Apache numbers its lists from 1, and calls the open one -1. */
-static int64_t apache_acl_number(uint32_t id)
-{
-    return id == ACL_OPEN ? -1 : (int64_t)id;
 }
 
 static void put_acls(struct writing *x, const struct state *s)
@@ -124,6 +120,9 @@ static int put_nodes(struct writing *x, const struct state *s, struct apache_exp
     for (const struct znode *node = s->tree.root; node != NULL && rc == 0; node = tree_next(node)) {
         put_node(x, node);
         ret->nodes++;
+        if (x->told != NULL && ret->nodes % TOLD_EACH == 0) {
+            x->told(x->ctx, ret->nodes);
+        }
         rc = x->out.len >= FLUSH_AT ? flush(x) : 0;
     }
     wire_write_string(&x->out, slice_str("/"));
@@ -133,8 +132,8 @@ static int put_nodes(struct writing *x, const struct state *s, struct apache_exp
 static int put_all(struct writing *x, const struct state *s, struct apache_exported *ret)
 {
     struct wire_file_header header = {APACHE_SNAPSHOT_MAGIC, APACHE_FORMAT_VERSION, -1};
-    struct wire_file_digest digest = {state_zxid(s), OUTCOME_DIGEST_VERSION,
-                                      (int64_t)outcome_tree_digest(s, apache_crc32)};
+    ret->digest = outcome_tree_digest(s, apache_crc32);
+    struct wire_file_digest digest = {state_zxid(s), OUTCOME_DIGEST_VERSION, (int64_t)ret->digest};
     wire_encode_file_header(&x->out, &header);
     put_sessions(x, s, ret);
     put_acls(x, s);
@@ -188,8 +187,8 @@ static int make_folders(const struct writing *x, const char *dir, const char *fo
     return mkdir(folder, 0700) != 0 && errno != EEXIST ? io_error(x, "made", folder) : 0;
 }
 
-int apache_export(const struct state *s, const char *dir, struct apache_exported *ret,
-                  char **ret_error)
+int apache_export(const struct state *s, const char *dir, void (*told)(void *ctx, size_t nodes),
+                  void *ctx, struct apache_exported *ret, char **ret_error)
 {
     char *folder = NULL;
     char *path = NULL;
@@ -201,7 +200,8 @@ int apache_export(const struct state *s, const char *dir, struct apache_exported
         asprintf(&path, "%s/" APACHE_SNAPSHOT_PREFIX "%llx", folder,
                  (unsigned long long)state_zxid(s)) >= 0 &&
         asprintf(&temporary, "%s/.writing", folder) >= 0) {
-        struct writing x = {.fd = -1, .path = path, .adler = 1, .ret_error = ret_error};
+        struct writing x = {
+            .fd = -1, .path = path, .adler = 1, .told = told, .ctx = ctx, .ret_error = ret_error};
         buf_init(&x.out, 0);
         rc = make_folders(&x, dir, folder);
         rc = rc == 0 ? write_file(&x, s, folder, temporary, ret) : rc;

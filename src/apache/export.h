@@ -15,11 +15,12 @@ struct apache_exported {
     size_t sessions;
     size_t foreign_sessions; /* of these, those whose clients cannot go on */
     uint64_t bytes;
+    uint64_t digest; /* Apache's, of the whole tree */
 };
 
 /* Makes dir/version-2 and writes the state there as snapshot.ZXID: the whole file, or none. Refuses a folder that has
- * files of ZooKeeper. The caller frees *ret_error. 0, CONCLAVE_EFOREIGN, CONCLAVE_EIO or CONCLAVE_ENOMEM. */
-int apache_export(const struct state *s, const char *dir, struct apache_exported *ret,
-                  char **ret_error) CONCLAVE_MUST_USE;
+ * files of ZooKeeper. told: called now and then with the nodes so far; or NULL. The caller frees *ret_error. 0, CONCLAVE_EFOREIGN, CONCLAVE_EIO or CONCLAVE_ENOMEM. */
+int apache_export(const struct state *s, const char *dir, void (*told)(void *ctx, size_t nodes),
+                  void *ctx, struct apache_exported *ret, char **ret_error) CONCLAVE_MUST_USE;
 
 #endif

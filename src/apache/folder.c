@@ -1,37 +1,15 @@
 #define _GNU_SOURCE /* asprintf */
 #include "apache/folder.h"
 
+#include "apache/folder_files.h"
 #include "apache/format.h"
 #include "apache/snapshot.h"
 #include "apache/txn_log.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <zlib.h>
-
-/* A file whose name has a zxid. */
-struct zxid_file {
-    int64_t zxid;
-    char *path;
-};
-
-struct zxid_files {
-    struct zxid_file *list; /* by zxid, ascending */
-    size_t count;
-    size_t cap;
-};
-
-static void files_finish(struct zxid_files *files)
-{
-    for (size_t i = 0; i < files->count; i++) {
-        free(files->list[i].path);
-    }
-    free(files->list);
-}
 
 void apache_found_finish(struct apache_found *found)
 {
@@ -46,109 +24,9 @@ uint32_t apache_crc32(uint32_t before, struct slice bytes)
     return bytes.len > 0 ? (uint32_t)crc32_z(before, bytes.data, bytes.len) : before;
 }
 
-/* The zxid in a name like PREFIX + hexadecimal digits [+ ".gz" or ".snappy"]. */
-static bool parse_name(const char *name, const char *prefix, int64_t *ret)
-{
-    size_t len = strlen(prefix);
-    if (strncmp(name, prefix, len) != 0 || name[len] == '\0' ||
-        strspn(name + len, "0123456789abcdefABCDEF") == 0) {
-        return false;
-    }
-    char *end;
-    errno = 0;
-    unsigned long long zxid = strtoull(name + len, &end, 16);
-    bool known = *end == '\0' || strcmp(end, ".gz") == 0 || strcmp(end, ".snappy") == 0;
-    *ret = (int64_t)zxid;
-    return errno == 0 && known && zxid <= INT64_MAX;
-}
-
-static int compare_zxids(const void *a, const void *b)
-{
-    int64_t x = ((const struct zxid_file *)a)->zxid;
-    int64_t y = ((const struct zxid_file *)b)->zxid;
-    return x < y ? -1 : x > y;
-}
-
-static int files_add(struct zxid_files *files, const char *dir, const char *name, int64_t zxid)
-{
-    char *path;
-    if (!array_room(&files->list, files->count, &files->cap, sizeof *files->list) ||
-        asprintf(&path, "%s/%s", dir, name) < 0) {
-        return CONCLAVE_ENOMEM;
-    }
-    files->list[files->count++] = (struct zxid_file){zxid, path};
-    return 0;
-}
-
-/* The files with that prefix in a folder. */
-static int files_list(const char *dir, const char *prefix, struct zxid_files *ret, char **ret_error)
-{
-    DIR *d = opendir(dir);
-    if (d == NULL) {
-        return text_fail(ret_error, errno == ENOENT ? CONCLAVE_EEMPTY : CONCLAVE_EIO,
-                         "%s cannot be opened: %s", dir, strerror(errno));
-    }
-    int rc = 0;
-    const struct dirent *entry;
-    while (rc == 0 && (entry = readdir(d)) != NULL) {
-        int64_t zxid;
-        if (parse_name(entry->d_name, prefix, &zxid)) {
-            rc = files_add(ret, dir, entry->d_name, zxid);
-        }
-    }
-    (void)closedir(d);
-    if (ret->count > 1) {
-        qsort(ret->list, ret->count, sizeof *ret->list, compare_zxids);
-    }
-    return rc;
-}
-
-/* dir/version-2 if it exists, else dir. NULL: out of memory. */
-static char *inner_folder(const char *dir)
-{
-    char *inner;
-    if (asprintf(&inner, "%s/" APACHE_VERSION_FOLDER, dir) < 0) {
-        return NULL;
-    }
-    struct stat st;
-    if (stat(inner, &st) == 0 && S_ISDIR(st.st_mode)) {
-        return inner;
-    }
-    free(inner);
-    return strdup(dir);
-}
-
-/* What a folder, and that of its logs, have. */
-struct folder_files {
-    struct zxid_files snapshots;
-    struct zxid_files logs;
-};
-
-static void folder_files_finish(struct folder_files *f)
-{
-    files_finish(&f->snapshots);
-    files_finish(&f->logs);
-}
-
-/* After an error, too, *ret is to be finished. */
-static int folder_files_list(const char *dir, const char *log_dir, struct folder_files *ret,
-                             char **ret_error)
-{
-    char *inner = inner_folder(dir);
-    char *inner_log = inner_folder(log_dir != NULL ? log_dir : dir);
-    *ret = (struct folder_files){0};
-    *ret_error = NULL;
-    int rc = inner != NULL && inner_log != NULL ? 0 : CONCLAVE_ENOMEM;
-    rc = rc == 0 ? files_list(inner, APACHE_SNAPSHOT_PREFIX, &ret->snapshots, ret_error) : rc;
-    rc = rc == 0 ? files_list(inner_log, APACHE_LOG_PREFIX, &ret->logs, ret_error) : rc;
-    free(inner);
-    free(inner_log);
-    return rc;
-}
-
 bool apache_folder_was(const char *dir)
 {
-    char *inner = inner_folder(dir);
+    char *inner = apache_inner_folder(dir);
     bool was = inner != NULL && strcmp(inner, dir) != 0;
     free(inner);
     return was;
@@ -169,24 +47,16 @@ bool apache_folder_is(const char *dir)
 struct folder_reading {
     struct adoption *a;
     struct apache_found *found;
-    const char *last_file; /* log of the last applied transaction */
+    int64_t until; /* the last zxid to apply */
     char **ret_error;
 };
-
-/* Within one epoch zxids have no gaps, and each epoch begins with 1: so a log that is missing is noticed. What a leader
- * lost at the end of its epoch nobody can know. */
-static bool follows(int64_t before, int64_t zxid)
-{
-    bool same_epoch = before >> 32 == zxid >> 32;
-    return same_epoch ? zxid == before + 1 : (zxid & 0xffffffff) == 1;
-}
 
 static int folder_apply(struct folder_reading *x, const char *file, const struct outcome *o,
                         bool *first)
 {
     int64_t before = adoption_zxid(x->a);
     int64_t zxid = o->header.zxid;
-    if (*first && !follows(before, zxid)) {
+    if (*first && !zxid_follows(before, zxid)) {
         return text_fail(
             x->ret_error, CONCLAVE_ECORRUPT,
             "transactions are missing between 0x%llx and 0x%llx, with which %s goes on: put the "
@@ -225,6 +95,9 @@ static int read_log(struct folder_reading *x, const char *file)
     bool first = true;
     uint64_t before = x->found->transactions;
     while ((rc = apache_txn_log_next(log, &o, x->ret_error)) == 1) {
+        if (o.header.zxid > x->until) {
+            break;
+        }
         rc = apache_history_add(&x->found->history, &o);
         if (rc == 0 && o.header.zxid > adoption_zxid(x->a)) {
             rc = folder_apply(x, file, &o, &first);
@@ -233,9 +106,12 @@ static int read_log(struct folder_reading *x, const char *file)
             break;
         }
     }
+    if (rc == 1) {
+        rc = 0; /* the last one that is wanted was there */
+    }
     assert(x->found->transactions >= before);
     x->found->logs_read += x->found->transactions > before;
-    if (rc == 0) {
+    if (rc == 0 && x->until == INT64_MAX) {
         rc = note_unfinished(x, log, file);
     }
     apache_txn_log_close(log);
@@ -267,19 +143,21 @@ static int begin_empty(struct folder_reading *x)
     return rc == 0 ? adoption_nodes_end(x->a, 0) : rc;
 }
 
-static int read_snapshot(struct folder_reading *x, const struct zxid_files *snapshots,
+/* `count`: how many of the snapshots may be read; the last of these is. */
+static int read_snapshot(struct folder_reading *x, const struct zxid_files *snapshots, size_t count,
                          struct apache_snapshot_end *ret_end)
 {
-    if (snapshots->count == 0) {
+    if (count == 0) {
         return begin_empty(x);
     }
-    const struct zxid_file *newest = &snapshots->list[snapshots->count - 1];
+    const struct zxid_file *newest = &snapshots->list[count - 1];
     x->found->snapshot_zxid = newest->zxid;
+    const struct apache_snapshot_taker taker = apache_adoption_taker(x->a);
     int rc = text_replace(&x->found->snapshot, newest->path);
     if (rc == 0) {
-        rc = apache_snapshot_read(newest->path, newest->zxid, x->a, ret_end, x->ret_error);
+        rc = apache_snapshot_read(newest->path, newest->zxid, &taker, ret_end, x->ret_error);
     }
-    if (rc == CONCLAVE_ECORRUPT && snapshots->count > 1) {
+    if (rc == CONCLAVE_ECORRUPT && count > 1) {
         char *why = *x->ret_error;
         (void)text_fail(
             x->ret_error, rc,
@@ -291,12 +169,12 @@ static int read_snapshot(struct folder_reading *x, const struct zxid_files *snap
     return rc;
 }
 
-static int folder_read_all(struct folder_reading *x, const struct zxid_files *snapshots,
-                           const struct zxid_files *logs, struct state **ret_state)
+static int folder_read_all(struct folder_reading *x, const struct folder_files *files, size_t count,
+                           struct state **ret_state)
 {
     struct apache_snapshot_end end = {0};
-    int rc = read_snapshot(x, snapshots, &end);
-    rc = rc == 0 ? read_logs(x, logs) : rc;
+    int rc = read_snapshot(x, &files->snapshots, count, &end);
+    rc = rc == 0 ? read_logs(x, &files->logs) : rc;
     if (rc != 0) {
         return rc;
     }
@@ -311,21 +189,22 @@ static int folder_read_all(struct folder_reading *x, const struct zxid_files *sn
     return rc;
 }
 
-static int read_listed(const struct folder_files *files, const char *dir,
-                       const struct hash_key *key, struct apache_found *ret,
+static int read_listed(const struct folder_files *files, const char *dir, int64_t until,
+                       size_t snapshots, const struct hash_key *key, struct apache_found *ret,
                        struct state **ret_state, char **ret_error)
 {
     if (files->snapshots.count == 0 && files->logs.count == 0) {
         return text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper",
                          dir);
     }
-    struct folder_reading x = {.a = adoption_create(key), .found = ret, .ret_error = ret_error};
+    struct folder_reading x = {
+        .a = adoption_create(key), .found = ret, .until = until, .ret_error = ret_error};
     if (x.a == NULL) {
         return CONCLAVE_ENOMEM;
     }
     ret->snapshots = files->snapshots.count;
     ret->logs = files->logs.count;
-    int rc = folder_read_all(&x, &files->snapshots, &files->logs, ret_state);
+    int rc = folder_read_all(&x, files, snapshots, ret_state);
     adoption_destroy(x.a);
     return rc;
 }
@@ -365,7 +244,7 @@ int apache_folder_last_zxid(const char *dir, const char *log_dir, int64_t *ret, 
 /* The file beside the snapshots, or the epoch of the last zxid, when that is newer or there is no such file. */
 static int read_epoch(const char *dir, int64_t zxid, int64_t *ret)
 {
-    char *inner = inner_folder(dir);
+    char *inner = apache_inner_folder(dir);
     char *path;
     if (inner == NULL || asprintf(&path, "%s/" APACHE_EPOCH_FILE, inner) < 0) {
         free(inner);
@@ -391,7 +270,9 @@ int apache_folder_read(const char *dir, const char *log_dir, const struct hash_k
     struct folder_files files;
     *ret = (struct apache_found){0};
     int rc = folder_files_list(dir, log_dir, &files, ret_error);
-    rc = rc == 0 ? read_listed(&files, dir, key, ret, ret_state, ret_error) : rc;
+    rc = rc == 0 ? read_listed(&files, dir, INT64_MAX, files.snapshots.count, key, ret, ret_state,
+                               ret_error)
+                 : rc;
     if (rc == 0 && (rc = read_epoch(dir, ret->zxid, &ret->epoch)) != 0) {
         state_destroy(*ret_state);
     }
@@ -465,6 +346,81 @@ int apache_folder_tail(const char *dir, const char *log_dir, int64_t after,
         ret->zxid = newest > last ? newest : last;
         rc = read_epoch(dir, ret->zxid, &ret->epoch);
     }
+    folder_files_finish(&files);
+    return rc;
+}
+
+/* One attempt, from the last of so many snapshots. CONCLAVE_EINVAL: it does not lead to a state of this zxid. */
+static int read_from(const struct folder_files *files, const char *dir, int64_t zxid, size_t count,
+                     const struct hash_key *key, struct apache_found *ret, struct state **ret_state,
+                     char **ret_error)
+{
+    int rc = read_listed(files, dir, zxid, count, key, ret, ret_state, ret_error);
+    if (rc == 0 && ret->zxid != zxid) {
+        rc = text_fail(ret_error, CONCLAVE_EINVAL,
+                       "%s: there is no state of zxid 0x%llx: the last one before it is 0x%llx",
+                       dir, (unsigned long long)zxid, (unsigned long long)ret->zxid);
+        state_destroy(*ret_state);
+    }
+    if (rc != 0) {
+        apache_found_finish(ret);
+    }
+    return rc;
+}
+
+/* ZooKeeper writes a snapshot while the tree changes, so it may hold more than its name says, but nothing of what came after the
+ * next snapshot was begun. So the newest one before that zxid counts only if the digest proves it. */
+static int read_at(const struct folder_files *files, const char *dir, int64_t zxid,
+                   const struct hash_key *key, struct apache_found *ret, struct state **ret_state,
+                   char **ret_error)
+{
+    size_t count = 0;
+    while (count < files->snapshots.count && files->snapshots.list[count].zxid <= zxid) {
+        count++;
+    }
+    if (count == 0 && files->snapshots.count > 0) {
+        return text_fail(ret_error, CONCLAVE_EINVAL,
+                         "%s begins only with the snapshot of zxid 0x%llx: 0x%llx is before it",
+                         dir, (unsigned long long)files->snapshots.list[0].zxid,
+                         (unsigned long long)zxid);
+    }
+    int rc = read_from(files, dir, zxid, count, key, ret, ret_state, ret_error);
+    bool first = count == 0 || files->snapshots.list[count - 1].zxid == 0;
+    if (rc == CONCLAVE_ENOMEM || rc == CONCLAVE_EINVAL ||
+        (rc == 0 && (first || ret->report.digest_compared))) {
+        return rc;
+    }
+    if (rc == 0) {
+        state_destroy(*ret_state);
+        apache_found_finish(ret);
+        rc = text_fail(
+            ret_error, CONCLAVE_EINVAL,
+            "%s: nothing proves that the only snapshot before zxid 0x%llx holds nothing that "
+            "came after it, as this ZooKeeper noted no digest: choose a later zxid",
+            dir, (unsigned long long)zxid);
+    }
+    if (count < 2) {
+        return rc;
+    }
+    free(*ret_error);
+    *ret_error = NULL;
+    return read_from(files, dir, zxid, count - 1, key, ret, ret_state, ret_error);
+}
+
+int apache_folder_read_at(const char *dir, const char *log_dir, int64_t zxid,
+                          const struct hash_key *key, struct apache_found *ret,
+                          struct state **ret_state, char **ret_error)
+{
+    struct folder_files files;
+    int64_t last;
+    *ret = (struct apache_found){0};
+    int rc = folder_files_list(dir, log_dir, &files, ret_error);
+    rc = rc == 0 ? apache_folder_last_zxid(dir, log_dir, &last, ret_error) : rc;
+    if (rc == 0 && zxid > last) {
+        rc = text_fail(ret_error, CONCLAVE_EINVAL, "%s ends with zxid 0x%llx: 0x%llx is behind it",
+                       dir, (unsigned long long)last, (unsigned long long)zxid);
+    }
+    rc = rc == 0 ? read_at(&files, dir, zxid, key, ret, ret_state, ret_error) : rc;
     folder_files_finish(&files);
     return rc;
 }

@@ -57,6 +57,12 @@ int apache_folder_read(const char *dir, const char *log_dir, const struct hash_k
                        struct apache_found *ret, struct state **ret_state,
                        char **ret_error) CONCLAVE_MUST_USE;
 
+/* The same at exactly this zxid, not above the last one. CONCLAVE_EINVAL: the files cannot give it, and *ret_error says what they
+ * can. */
+int apache_folder_read_at(const char *dir, const char *log_dir, int64_t zxid,
+                          const struct hash_key *key, struct apache_found *ret,
+                          struct state **ret_state, char **ret_error) CONCLAVE_MUST_USE;
+
 /* CRC-32 for outcome_tree_digest. */
 uint32_t apache_crc32(uint32_t before, struct slice bytes);
 

@@ -193,6 +193,12 @@ struct slice apache_input_ahead(const struct apache_input *in)
     return slice_make(buf_slice(&in->window).data + in->taken, in->window.len - in->taken);
 }
 
+void apache_input_skip(struct apache_input *in, size_t len)
+{
+    assert(len <= in->window.len - in->taken);
+    in->taken += len;
+}
+
 uint32_t apache_input_checksum(const struct apache_input *in)
 {
     return in->adler;

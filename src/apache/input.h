@@ -34,6 +34,9 @@ int apache_input_left(struct apache_input *in, size_t max, size_t *ret,
  * next call. */
 struct slice apache_input_ahead(const struct apache_input *in);
 
+/* Leaves out bytes of what is ahead. */
+void apache_input_skip(struct apache_input *in, size_t len);
+
 /* The Adler-32 of all bytes of the records so far. */
 uint32_t apache_input_checksum(const struct apache_input *in);
 

@@ -8,7 +8,7 @@
 struct snapshot_reading {
     struct apache_input *in;
     const char *file;
-    struct adoption *a;
+    const struct apache_snapshot_taker *to;
     char **ret_error;
 };
 
@@ -41,12 +41,12 @@ static int snapshot_read_header(struct snapshot_reading *x)
 static int read_records(struct snapshot_reading *x, int64_t zxid)
 {
     struct snapshot_records records;
-    snapshot_records_init(&records, x->a, zxid);
+    snapshot_records_init(&records, x->to, zxid);
     while (records.phase != SNAPSHOT_COMPLETE) {
         int rc = apache_input_read(x->in, snapshot_records_decode, snapshot_records_next(&records),
                                    &records, x->ret_error);
         if (rc == 0 && records.error == CONCLAVE_ECORRUPT) {
-            rc = snapshot_refuse(x, records.why != NULL ? records.why : adoption_error(x->a));
+            rc = snapshot_refuse(x, records.why != NULL ? records.why : x->to->problem(x->to->ctx));
         } else if (rc == 0) {
             rc = records.error;
         }
@@ -99,10 +99,10 @@ static int read_end(struct snapshot_reading *x, struct apache_snapshot_end *ret)
     return rc;
 }
 
-int apache_snapshot_read(const char *file, int64_t zxid, struct adoption *a,
+int apache_snapshot_read(const char *file, int64_t zxid, const struct apache_snapshot_taker *to,
                          struct apache_snapshot_end *ret, char **ret_error)
 {
-    struct snapshot_reading x = {.file = file, .a = a, .ret_error = ret_error};
+    struct snapshot_reading x = {.file = file, .to = to, .ret_error = ret_error};
     *ret = (struct apache_snapshot_end){0};
     int rc = apache_input_open(file, &x.in, ret_error);
     if (rc != 0) {
@@ -112,6 +112,7 @@ int apache_snapshot_read(const char *file, int64_t zxid, struct adoption *a,
     rc = rc == 0 ? read_records(&x, zxid) : rc;
     rc = rc == 0 ? read_seal(&x) : rc;
     rc = rc == 0 ? read_end(&x, ret) : rc;
+    ret->offset = apache_input_offset(x.in);
     apache_input_close(x.in);
     return rc;
 }

@@ -4,9 +4,41 @@
 
 #include <assert.h>
 
-void snapshot_records_init(struct snapshot_records *x, struct adoption *a, int64_t zxid)
+static int take_session(void *ctx, int64_t id, int32_t timeout_ms)
 {
-    *x = (struct snapshot_records){.a = a, .zxid = zxid};
+    return adoption_session(ctx, id, timeout_ms);
+}
+
+static int take_acl(void *ctx, int64_t number, struct wire_vector entries)
+{
+    return adoption_acl(ctx, number, entries);
+}
+
+static int take_node(void *ctx, const struct adopted_node *node)
+{
+    return adoption_node(ctx, node);
+}
+
+static int take_nodes_end(void *ctx, int64_t zxid)
+{
+    return adoption_nodes_end(ctx, zxid);
+}
+
+static const char *take_problem(void *ctx)
+{
+    return adoption_error(ctx);
+}
+
+struct apache_snapshot_taker apache_adoption_taker(struct adoption *a)
+{
+    return (struct apache_snapshot_taker){a,         take_session,   take_acl,
+                                          take_node, take_nodes_end, take_problem};
+}
+
+void snapshot_records_init(struct snapshot_records *x, const struct apache_snapshot_taker *to,
+                           int64_t zxid)
+{
+    *x = (struct snapshot_records){.to = *to, .zxid = zxid};
 }
 
 const char *snapshot_records_next(const struct snapshot_records *x)
@@ -56,7 +88,7 @@ static int decode_session(struct wire_reader *r, struct snapshot_records *x)
     if (r->failed) {
         return CONCLAVE_ECORRUPT;
     }
-    x->error = adoption_session(x->a, id, timeout_ms);
+    x->error = x->to.session(x->to.ctx, id, timeout_ms);
     count_record(x);
     return 0;
 }
@@ -68,7 +100,7 @@ static int decode_acl(struct wire_reader *r, struct snapshot_records *x)
     if (r->failed) {
         return CONCLAVE_ECORRUPT;
     }
-    x->error = adoption_acl(x->a, number, entries);
+    x->error = x->to.acl(x->to.ctx, number, entries);
     count_record(x);
     return 0;
 }
@@ -78,14 +110,14 @@ static int decode_node(struct wire_reader *r, struct snapshot_records *x)
 {
     struct adopted_node node = {.path = wire_read_string(r)};
     if (!r->failed && slice_equal_str(node.path, "/")) {
-        x->error = adoption_nodes_end(x->a, x->zxid);
+        x->error = x->to.nodes_end(x->to.ctx, x->zxid);
         x->phase = SNAPSHOT_COMPLETE;
         return 0;
     }
     if (r->failed || wire_decode_file_node(r, &node.record) != 0) {
         return CONCLAVE_ECORRUPT;
     }
-    x->error = adoption_node(x->a, &node);
+    x->error = x->to.node(x->to.ctx, &node);
     return 0;
 }
 

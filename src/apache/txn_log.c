@@ -12,6 +12,7 @@ struct apache_txn_log {
     bool unfinished;
     uint64_t unfinished_at;
     bool ended;
+    uint64_t offset; /* of the last entry */
 };
 
 static int decode_header(struct wire_reader *r, void *ret)
@@ -106,22 +107,28 @@ static int txn_log_refuse(const struct apache_txn_log *log, uint64_t offset, con
 /* Bytes can be made so that an entry seems to begin at every fourth of them: to compare all checksums would take hours. */
 enum { SEARCH_MAX = 1 << 30 };
 
-/* Whether a whole entry is anywhere behind the first byte, or there are too many that could be one. */
-static bool entry_follows(struct slice bytes)
+/* The place of the first whole entry from `from` on, or of what could be one where too many could; 0: there is none. */
+static size_t next_entry(struct slice bytes, size_t from)
 {
-    size_t left = SEARCH_MAX;
-    for (size_t i = 1; i + ENTRY_MIN < bytes.len; i++) {
+    size_t budget = SEARCH_MAX;
+    for (size_t i = from; i + ENTRY_MIN < bytes.len; i++) {
         struct txn_log_entry e;
         struct wire_reader r = wire_reader_make(slice_make(bytes.data + i, bytes.len - i));
         if (decode_entry(&r, &e) != 0 || is_empty(&e)) {
             continue;
         }
-        if (e.bytes.len > left || checksum_is_right(&e)) {
-            return true;
+        if (e.bytes.len > budget || checksum_is_right(&e)) {
+            return i;
         }
-        left -= e.bytes.len;
+        budget -= e.bytes.len;
     }
-    return false;
+    return 0;
+}
+
+/* Whether a whole entry is anywhere behind the first byte. */
+static bool entry_follows(struct slice bytes)
+{
+    return next_entry(bytes, 1) != 0;
 }
 
 static bool all_zero(struct slice bytes)
@@ -176,6 +183,7 @@ static int end_in_zeroes(struct apache_txn_log *log, uint64_t offset, char **ret
 int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret, char **ret_error)
 {
     uint64_t offset = apache_input_offset(log->in);
+    log->offset = offset;
     struct txn_log_entry entry;
     size_t left = 0;
     int rc = log->ended ? 0 : apache_input_left(log->in, 1, &left, ret_error);
@@ -214,4 +222,28 @@ bool apache_txn_log_unfinished(const struct apache_txn_log *log, uint64_t *ret_o
     assert(log->ended || !log->unfinished);
     *ret_offset = log->unfinished_at;
     return log->unfinished;
+}
+
+uint64_t apache_txn_log_offset(const struct apache_txn_log *log)
+{
+    return log->offset;
+}
+
+int apache_txn_log_resume(struct apache_txn_log *log, char **ret_error)
+{
+    struct slice rest;
+    bool taken =
+        apache_input_offset(log->in) > log->offset; /* the checksum was wrong, or it is empty */
+    int rc = read_rest(log, &rest, ret_error);
+    if (rc != 0) {
+        return rc;
+    }
+    /* The length of an entry that was taken may be right. */
+    struct txn_log_entry e;
+    struct wire_reader r = wire_reader_make(rest);
+    bool next = taken && decode_entry(&r, &e) == 0 && !is_empty(&e) && checksum_is_right(&e);
+    size_t at = next ? 0 : next_entry(rest, 1);
+    log->ended = !next && at == 0;
+    apache_input_skip(log->in, log->ended ? rest.len : at);
+    return log->ended ? 0 : 1;
 }

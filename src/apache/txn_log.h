@@ -23,4 +23,11 @@ int apache_txn_log_next(struct apache_txn_log *log, struct outcome *ret,
 /* After the end: whether a last entry is not complete, and where it begins. */
 bool apache_txn_log_unfinished(const struct apache_txn_log *log, uint64_t *ret_offset);
 
+/* Where the entry begins that apache_txn_log_next gave or refused last. */
+uint64_t apache_txn_log_offset(const struct apache_txn_log *log);
+
+/* After CONCLAVE_ECORRUPT: goes on to the next whole entry, so that the rest of the file can be looked at, too. 1, 0: there is
+ * none; errors as apache_input_read. */
+int apache_txn_log_resume(struct apache_txn_log *log, char **ret_error) CONCLAVE_MUST_USE;
+
 #endif

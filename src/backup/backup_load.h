@@ -8,28 +8,13 @@
 #define BACKUP_BACKUP_LOAD_H
 
 #include "backup/file/backup_format.h"
-#include "state/state.h"
-
-/* The moment to load; all zero: the end of the files. */
-struct backup_moment {
-    int64_t zxid;    /* the state after this change */
-    int64_t time_ms; /* the state before the first later change, by the leaders' clocks */
-};
-
-/* A command that was applied. */
-struct backup_change {
-    const struct batch_header *header;
-    const struct command *command;
-    const struct effects *effects;
-};
+#include "backup/replay.h"
 
 struct backup_load_options {
     const char *const *files; /* in their order */
     size_t count;
-    struct backup_moment moment;
-    /* Called after each command and (change NULL) after each other entry that changed the state; or NULL. The first call
-     * is for the state that the files begin with. */
-    void (*changed)(void *ctx, const struct state *s, const struct backup_change *change);
+    struct backup_moment moment; /* all zero: the end of the files */
+    replay_changed_fn changed;   /* or NULL */
     void *ctx;
 };
 

@@ -1,15 +1,25 @@
+#define _DEFAULT_SOURCE /* madvise */
 #include "base/memory.h"
 
+#include <assert.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { LINE = 4096 };
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21 /* Linux 5.4 and later; older ones refuse it, and keep the pages */
+#endif
+
+enum {
+    LINE = 4096,
+    PIECE = 4 << 20, /* bytes that are given back at once: each call walks through page tables */
+};
 
 /* The number in a file of a control group; SIZE_MAX: no number ("max"), or no file (as on other kernels). */
 static size_t read_limit(const char *path)
@@ -98,4 +108,31 @@ size_t memory_limit(void)
 void memory_give_back(void)
 {
     (void)malloc_trim(0);
+}
+
+static void pages_advise(struct pages_passed *p, struct slice bytes, int advice)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert(p->released <= bytes.len);
+    if (bytes.len - p->released < PIECE) {
+        return;
+    }
+    uintptr_t base = (uintptr_t)bytes.data;
+    uintptr_t from = (base + p->released + page - 1) / page * page;
+    uintptr_t to = (base + bytes.len) / page * page;
+    if (to > from) {
+        /* An advice: if the system does not take it, memory is given back later. */
+        (void)madvise((void *)from, to - from, advice); /* NOLINT(performance-no-int-to-ptr) */
+        p->released = to - base;
+    }
+}
+
+void pages_pass(struct pages_passed *p, struct slice bytes)
+{
+    pages_advise(p, bytes, MADV_PAGEOUT);
+}
+
+void pages_forget(struct pages_passed *p, struct slice bytes)
+{
+    pages_advise(p, bytes, MADV_DONTNEED);
 }

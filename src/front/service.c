@@ -201,10 +201,16 @@ int service_begin(struct service *s)
     return rc;
 }
 
+static void restored_passed(void *ctx, struct slice bytes)
+{
+    pages_pass(ctx, bytes);
+}
+
 int service_restore(struct service *s, struct slice snapshot)
 {
     struct state *state = NULL;
-    int rc = state_restore(snapshot, &s->key, &state);
+    struct pages_passed pages = {0}; /* the snapshot is a file's, and as large as its state */
+    int rc = state_restore_passing(snapshot, &s->key, restored_passed, &pages, &state);
     return rc == 0 ? state_replacement_adopt(s, state) : rc;
 }
 

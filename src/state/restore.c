@@ -25,6 +25,9 @@ struct restore {
     bool counters; /* the counters record has come */
     bool config;   /* the config record has come, after the members */
     bool ended;    /* the end record has come */
+    struct slice all;
+    void (*passed)(void *ctx, struct slice bytes); /* or NULL */
+    void *ctx;
 };
 
 static int read_counters(struct restore *x)
@@ -464,6 +467,9 @@ static int read_blocks(struct restore *x, struct slice rest, uint64_t chain)
                 return rc;
             }
         }
+        if (x->passed != NULL) {
+            x->passed(x->ctx, slice_make(x->all.data, x->all.len - rest.len));
+        }
     }
     return rest.len == 0 ? 0 : CONCLAVE_ECORRUPT;
 }
@@ -481,6 +487,12 @@ static uint32_t read_header(struct slice snapshot)
 
 int state_restore(struct slice snapshot, const struct hash_key *key, struct state **ret)
 {
+    return state_restore_passing(snapshot, key, NULL, NULL, ret);
+}
+
+int state_restore_passing(struct slice snapshot, const struct hash_key *key, state_passed_fn passed,
+                          void *ctx, struct state **ret)
+{
     uint32_t version = read_header(snapshot);
     if (version == 0) {
         return CONCLAVE_ECORRUPT;
@@ -489,7 +501,12 @@ int state_restore(struct slice snapshot, const struct hash_key *key, struct stat
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    struct restore x = {.s = s, .version = version, .placeholders = 1};
+    struct restore x = {.s = s,
+                        .version = version,
+                        .placeholders = 1,
+                        .all = snapshot,
+                        .passed = passed,
+                        .ctx = ctx};
     s->tree.root->flags |= ZNODE_PLACEHOLDER;
     struct slice rest =
         slice_make(snapshot.data + SNAPSHOT_HEADER_LEN, snapshot.len - SNAPSHOT_HEADER_LEN);
@@ -500,5 +517,26 @@ int state_restore(struct slice snapshot, const struct hash_key *key, struct stat
     }
     acl_sweep(&s->tree.acls);
     *ret = s;
+    return 0;
+}
+
+int state_snapshot_zxid(struct slice snapshot, int64_t *ret)
+{
+    if (read_header(snapshot) == 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct slice rest =
+        slice_make(snapshot.data + SNAPSHOT_HEADER_LEN, snapshot.len - SNAPSHOT_HEADER_LEN);
+    uint64_t chain = hash_bytes(snapshot.data, SNAPSHOT_HEADER_LEN);
+    struct slice records = next_block(&rest, &chain);
+    if (slice_is_null(records) || records.len == 0 || *records.data != SNAPSHOT_COUNTERS) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct wire_reader r = wire_reader_make(slice_make(records.data + 1, records.len - 1));
+    int64_t zxid = wire_read_i64(&r);
+    if (r.failed || zxid < 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    *ret = zxid;
     return 0;
 }

@@ -98,15 +98,11 @@ int64_t state_zxid(const struct state *s);
 
 /* The nodes, to look at; valid until the state changes. */
 const struct tree *state_tree(const struct state *s);
-
-enum {
-    STATE_MULTI_READ_MAX =
-        16 << 20, /* bytes of a multiRead's reply; beyond: CONCLAVE_SYSTEM_ERROR */
-};
+/* Bytes of a multiRead's reply; beyond: CONCLAVE_SYSTEM_ERROR. */
+enum { STATE_MULTI_READ_MAX = 16 << 20 };
 
 /* The time of the last applied command; 0: none yet. */
 int64_t state_time_ms(const struct state *s);
-
 /* A watch that a read asks for and that the caller must set (path borrowed from the request body). */
 struct state_watch {
     enum { STATE_WATCH_NONE, STATE_WATCH_DATA, STATE_WATCH_CHILD } kind;
@@ -233,6 +229,12 @@ void state_snapshot_abort(struct state *s);
 /* Makes a state from a complete snapshot. 0, CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM. */
 int state_restore(struct slice snapshot, const struct hash_key *key,
                   struct state **ret) CONCLAVE_MUST_USE;
+/* The same; `passed` is called with all bytes so far, which are not read again. Its owner may give their memory back. */
+typedef void (*state_passed_fn)(void *ctx, struct slice bytes);
+int state_restore_passing(struct slice snapshot, const struct hash_key *key, state_passed_fn passed,
+                          void *ctx, struct state **ret) CONCLAVE_MUST_USE;
+/* The zxid of a snapshot, from its beginning. 0 or CONCLAVE_ECORRUPT. */
+int state_snapshot_zxid(struct slice snapshot, int64_t *ret) CONCLAVE_MUST_USE;
 
 /* Prepares a restored state to replace `before`, which does not change. That is a change and takes a zxid above those
  * of both; admitted batches stay admitted, the members stay; its sessions have no owner yet. */

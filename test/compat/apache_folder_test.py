@@ -281,7 +281,8 @@ def test_what_is_no_folder_is_named():
                         (["export", "--from", folder, folder], "has a snapshot or a log of ZooKeeper already")):
         done = run(*words)
         assert done.returncode == EXIT_IO and text in done.stderr, done
-    assert run("export", folder).returncode == 64
+    assert run("export").returncode == 64
+    assert run("export", "--from", folder, "--server", "127.0.0.1:1", empty).returncode == 64
 
 
 def test_the_tools_of_zookeeper_agree():

@@ -389,7 +389,8 @@ static int on_sync(struct learner *l, const struct learner_packet *p)
     case PACKET_SNAP: {
         int rc = begin_adoption(l);
         if (rc == 0) {
-            snapshot_records_init(&l->records, l->adoption, p->zxid);
+            const struct apache_snapshot_taker taker = apache_adoption_taker(l->adoption);
+            snapshot_records_init(&l->records, &taker, p->zxid);
             l->stage = STAGE_SNAPSHOT;
         }
         return rc;

@@ -138,7 +138,8 @@ static int download_to(const struct backup_options *o, const char *admin, const 
                        struct backup_downloaded *ret)
 {
     struct backup_header since;
-    struct backup_request request = {.common = &o->common, .admin = admin, .file = file, .fd = fd};
+    struct backup_request request = {
+        .command = USAGE.name, .common = &o->common, .admin = admin, .file = file, .fd = fd};
     uint64_t bytes;
     char *text = NULL;
     int rc = o->since != NULL ? backup_read_header(o->since, &since, &bytes, &text) : 0;
@@ -248,7 +249,7 @@ int command_backup(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    code = backup_find_admin(&o.common, o.admin, admin);
+    code = backup_find_admin(USAGE.name, &o.common, o.admin, admin);
     if (code == 0) {
         code = o.dir != NULL ? run_dir(&dir, &o) : run_file(&o, admin, operands.words[0]);
     }

@@ -176,6 +176,7 @@ static int take_backup(struct dir_run *r, const struct backup_header *since)
         code = run_fail(part, "cannot be made");
     } else {
         const struct backup_request request = {
+            .command = COMMAND,
             .common = r->o->common,
             .admin = r->o->admin,
             .since = since,

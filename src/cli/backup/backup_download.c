@@ -22,7 +22,6 @@ enum {
     PROGRESS_MS = 500,
     SINCE_GONE = 409, /* the server cannot continue the earlier backup */
 };
-static const char COMMAND[] = "backup";
 
 /* What comes. */
 struct backup_download {
@@ -115,31 +114,31 @@ static int download_judge(struct backup_download *d, const struct server_query *
     const struct backup_request *q = d->request;
     uint64_t offset;
     if (d->write_error != 0) {
-        fprintf(stderr, "conclave %s: %s: cannot be written: %s\n", COMMAND, q->file,
+        fprintf(stderr, "conclave %s: %s: cannot be written: %s\n", q->command, q->file,
                 strerror(d->write_error));
         return CLI_EXIT_IO;
     }
     if (d->in_body && d->status != 200) {
-        return admin_request_refused(COMMAND, q->admin, d->status, &d->head);
+        return admin_request_refused(q->command, q->admin, d->status, &d->head);
     }
     if (d->other_ensemble) {
         fprintf(stderr,
                 "conclave %s: %s: this server is of another ensemble than the newest backup in the "
                 "folder: name another folder, or begin a new series in it with --full\n",
-                COMMAND, q->admin);
+                q->command, q->admin);
         return CLI_EXIT_FAILED;
     }
     if (d->code != 0 || (d->in_body && (d->code = backup_reader_end(d->reader)) != 0)) {
         const char *why = backup_reader_problem(d->reader, &offset);
         fprintf(stderr,
                 "conclave %s: %s: what came is not a whole backup: %s%s%s; see the server's log\n",
-                COMMAND, q->admin, why, ask->error != 0 ? ", " : "",
+                q->command, q->admin, why, ask->error != 0 ? ", " : "",
                 ask->error != 0 ? ask->why : "");
         return CLI_EXIT_FAILED;
     }
     if (!d->in_body) {
         fprintf(stderr, "conclave %s: %s: %s; name a server's HTTP port with --admin HOST:PORT\n",
-                COMMAND, q->admin,
+                q->command, q->admin,
                 ask->error != 0 ? ask->why : "this is not the HTTP port of a server");
         return CLI_EXIT_UNAVAILABLE;
     }
@@ -175,8 +174,8 @@ static int download_ask(struct backup_download *d, struct server_query *ask)
     buf_append_str(&question, "\r\n");
     ask->question = buf_slice(&question);
     int64_t quiet_ms = q->common->timeout_ms > QUIET_MS ? q->common->timeout_ms : QUIET_MS;
-    int code = buf_ok(&question) ? server_query_all(COMMAND, q->common, quiet_ms, ask, 1)
-                                 : fail(COMMAND, NULL, CONCLAVE_ENOMEM);
+    int code = buf_ok(&question) ? server_query_all(q->command, q->common, quiet_ms, ask, 1)
+                                 : fail(q->command, NULL, CONCLAVE_ENOMEM);
     show_progress(d, true);
     code = code == 0 ? download_judge(d, ask) : code;
     buf_finish(&ask->answer);
@@ -191,13 +190,14 @@ int backup_download(const struct backup_request *request, struct backup_download
     struct server_query ask = {.take = take, .take_ctx = &d};
     *ret = (struct backup_downloaded){.bytes = 0};
     if (!server_query_address(&ask, request->admin)) {
-        fprintf(stderr, "conclave %s: --admin wants HOST:PORT, not \"%s\"\n", COMMAND,
+        fprintf(stderr, "conclave %s: --admin wants HOST:PORT, not \"%s\"\n", request->command,
                 request->admin);
         return CLI_EXIT_USAGE;
     }
     buf_init(&d.head, 0);
     d.reader = backup_reader_create(&callbacks);
-    int code = d.reader != NULL ? download_ask(&d, &ask) : fail(COMMAND, NULL, CONCLAVE_ENOMEM);
+    int code =
+        d.reader != NULL ? download_ask(&d, &ask) : fail(request->command, NULL, CONCLAVE_ENOMEM);
     ret->header = d.header;
     ret->bytes = d.bytes;
     ret->since_gone = d.in_body && d.status == SINCE_GONE;
@@ -206,7 +206,7 @@ int backup_download(const struct backup_request *request, struct backup_download
     return code;
 }
 
-int backup_find_admin(const struct common_options *common, const char *admin,
+int backup_find_admin(const char *command, const struct common_options *common, const char *admin,
                       char ret[ROSTER_ADDRESS_MAX])
 {
     const char *environment = getenv("CONCLAVE_SERVER");
@@ -216,12 +216,12 @@ int backup_find_admin(const struct common_options *common, const char *admin,
         snprintf(ret, ROSTER_ADDRESS_MAX, "%s", admin != NULL ? admin : "127.0.0.1:8080");
         return 0;
     }
-    int code = ensemble_view_gather(COMMAND, common, ASK_MS, &view);
+    int code = ensemble_view_gather(command, common, ASK_MS, &view);
     if (code == 0) {
         const struct ensemble_view_server *best = ensemble_view_best(&view);
         const struct admin_wanted wanted = {.leader = best != NULL ? best->leader : 0,
                                             .spare_leader = true};
-        code = members_admin_find(COMMAND, common, &view, &wanted, ret);
+        code = members_admin_find(command, common, &view, &wanted, ret);
     }
     ensemble_view_finish(&view);
     return code;

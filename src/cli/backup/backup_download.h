@@ -6,6 +6,7 @@
 #include "cli/common/ensemble_view.h"
 
 struct backup_request {
+    const char *command; /* its name, for messages */
     const struct common_options *common;
     const char *admin;                 /* "host:port" */
     const struct backup_header *since; /* only what came after it; NULL: a full backup */
@@ -25,7 +26,7 @@ int backup_download(const struct backup_request *request, struct backup_download
 
 /* The HTTP port to ask: the one that is given; else of a server that --server or $CONCLAVE_SERVER lead to, rather not the
  * leader's; else 127.0.0.1:8080. 0, or the exit code of a printed error. */
-int backup_find_admin(const struct common_options *common, const char *admin,
+int backup_find_admin(const char *command, const struct common_options *common, const char *admin,
                       char ret[ROSTER_ADDRESS_MAX]);
 
 #endif

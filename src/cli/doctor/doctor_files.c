@@ -172,8 +172,9 @@ static void take_fault(void *ctx, const struct folder_fault *fault)
 void doctor_folder(struct doctor *d)
 {
     struct folder_facts facts;
+    const struct folder_listener told = {d, take_fault, NULL};
     const char *dir = d->config->options.data_dir;
-    if (folder_check(dir, NULL, take_fault, d, &facts) != 0) {
+    if (folder_check(dir, NULL, &told, &facts) != 0) {
         d->findings.failed = true;
     }
 }

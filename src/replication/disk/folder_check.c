@@ -22,8 +22,7 @@ enum {
 struct folder_run {
     const char *dir;
     const struct file_ops *ops;
-    folder_fault_fn found;
-    void *ctx;
+    const struct folder_listener *told;
     struct folder_facts *facts;
     uint64_t chain;  /* checksum of the last frame of the segments so far */
     bool have_chain; /* there is one */
@@ -38,9 +37,12 @@ struct segment_reading {
     uint64_t chain;
     uint64_t first; /* entries; 0: none */
     uint64_t last;
+    uint64_t first_term;
+    uint64_t last_term;
     const char *what; /* NULL: no fault */
     uint64_t offset;
     bool gone; /* there is no such file */
+    bool more; /* good frames follow the fault: reading can go on at `position` */
     bool torn;
     int io; /* negative errno */
 };
@@ -49,7 +51,7 @@ static void fault_found(struct folder_run *r, enum folder_fault_kind kind, const
                         uint64_t offset, const char *what)
 {
     struct folder_fault fault = {kind, path, offset, what};
-    r->found(r->ctx, &fault);
+    r->told->fault(r->told->ctx, &fault);
 }
 
 static void wait_a_little(void)
@@ -116,7 +118,7 @@ static int frame_at(struct segment_reading *s, uint64_t offset, struct segment_f
     return err != 0 ? err : frame_decode(data, size, s->header.salt, ret) ? 1 : 0;
 }
 
-static bool entries_are_good(const struct segment_frame *frame)
+static bool entries_are_good(struct segment_reading *s, const struct segment_frame *frame)
 {
     struct segment_frame f = *frame; /* frame_next takes it apart */
     struct frame_entry entry;
@@ -127,18 +129,25 @@ static bool entries_are_good(const struct segment_frame *frame)
         if (entry.term == 0 || entry.kind < ENTRY_COMMAND || entry.kind > ENTRY_CONFIGURATION) {
             return false;
         }
+        s->first_term = s->first_term == 0 ? entry.term : s->first_term;
+        s->last_term = entry.term;
     }
     return rv == 0 && count == frame->count;
 }
 
-static void segment_frames(struct segment_reading *s)
+/* Good frames from the position on. `chain` is that of the frame before it; after damage it is unknown, and any will do. */
+static void segment_frames(struct segment_reading *s, bool chained)
 {
     struct segment_frame f = {0};
     int rv;
-    while ((rv = frame_at(s, s->position, &f)) == 1 && f.previous == s->chain) {
+    while ((rv = frame_at(s, s->position, &f)) == 1 && (f.previous == s->chain || !chained)) {
         uint64_t size = FRAME_HEADER_SIZE + (uint64_t)f.length;
-        if (!entries_are_good(&f)) {
+        chained = true;
+        if (!entries_are_good(s, &f)) {
             segment_fault(s, s->position, "a frame does not consist of entries");
+            s->position += size;
+            s->chain = f.checksum;
+            s->more = true;
             return;
         }
         if (f.count > 0) {
@@ -167,6 +176,8 @@ static void segment_tail(struct segment_reading *s, bool last)
         }
         if (rv == 1) {
             segment_fault(s, s->position, "a frame is bad, but good ones follow");
+            s->position = at;
+            s->more = true;
             return;
         }
     }
@@ -177,16 +188,25 @@ static void segment_tail(struct segment_reading *s, bool last)
     }
 }
 
-static void segment_read(const struct folder_run *r, struct segment_reading *s, const char *path,
+static void segment_scan(struct segment_reading *s, bool last, bool chained)
+{
+    segment_frames(s, chained);
+    if (s->what == NULL && s->io == 0) {
+        segment_tail(s, last);
+    }
+}
+
+static void segment_open(const struct folder_run *r, struct segment_reading *s, const char *path,
                          uint64_t sequence, bool last)
 {
     *s = (struct segment_reading){0};
     if (segment_begin(r, s, path, sequence)) {
-        segment_frames(s);
-        if (s->what == NULL && s->io == 0) {
-            segment_tail(s, last);
-        }
+        segment_scan(s, last, true);
     }
+}
+
+static void segment_close(const struct folder_run *r, struct segment_reading *s)
+{
     if (s->window.fd >= 0) {
         r->ops->close(r->ops->ctx, s->window.fd);
     }
@@ -203,15 +223,52 @@ static bool segment_was_dropped(struct folder_run *r, uint64_t sequence)
     return known && sequence < now.first_segment;
 }
 
-static void take_segment(struct folder_run *r, const struct segment_reading *s, bool last)
+static void take_segment(struct folder_run *r, const struct segment_reading *s, const char *path,
+                         bool last, bool damaged)
 {
     struct folder_facts *f = r->facts;
+    const struct folder_file file = {
+        .damaged = damaged,
+        .path = path,
+        .bytes = s->window.size,
+        .first_index = s->first,
+        .last_index = s->last,
+        .first_term = s->first_term,
+        .last_term = s->last_term,
+    };
     f->segments++;
     f->log_bytes += s->window.size;
     f->first_index = f->first_index == 0 ? s->first : f->first_index;
     f->last_index = s->last != 0 ? s->last : f->last_index;
+    f->end_offset = last ? s->position : 0;
     r->chain = s->chain;
-    r->have_chain = !last;
+    r->have_chain = !last && !damaged; /* after damage the next one is judged by itself */
+    if (r->told->file != NULL) {
+        r->told->file(r->told->ctx, &file);
+    }
+}
+
+/* Tells what is wrong with the segment, and reads on behind it. Whether anything was. */
+static bool tell_segment(struct folder_run *r, struct segment_reading *s, const char *path,
+                         bool last)
+{
+    bool damaged = s->what != NULL || s->gone || s->io != 0;
+    while (s->what != NULL) {
+        fault_found(r, FOLDER_FAULT_LOG, path, s->offset, s->what);
+        s->what = NULL;
+        if (s->more) {
+            s->more = false;
+            segment_scan(s, last, false);
+        }
+    }
+    if (s->io != 0) {
+        fault_found(r, FOLDER_FAULT_IO, path, 0, strerror(-s->io));
+    } else if (s->gone) {
+        fault_found(r, FOLDER_FAULT_LOG, path, 0, "it is missing");
+    } else if (s->torn) {
+        fault_found(r, FOLDER_FAULT_TORN, path, s->position, "the last write was never complete");
+    }
+    return damaged || s->io != 0;
 }
 
 static void check_segment(struct folder_run *r, uint64_t sequence, bool last)
@@ -223,10 +280,11 @@ static void check_segment(struct folder_run *r, uint64_t sequence, bool last)
         return;
     }
     for (int i = 0; i < READ_AGAIN; i++) {
-        segment_read(r, &s, path, sequence, last);
-        if (s.what == NULL && s.io == 0 && !s.gone && !s.torn) {
+        segment_open(r, &s, path, sequence, last);
+        if ((s.what == NULL && s.io == 0 && !s.gone && !s.torn) || i + 1 == READ_AGAIN) {
             break;
         }
+        segment_close(r, &s);
         if (segment_was_dropped(r, sequence)) {
             r->have_chain = false;
             free(path);
@@ -234,19 +292,9 @@ static void check_segment(struct folder_run *r, uint64_t sequence, bool last)
         }
         wait_a_little();
     }
-    if (s.io != 0) {
-        fault_found(r, FOLDER_FAULT_IO, path, 0, strerror(-s.io));
-    } else if (s.gone) {
-        fault_found(r, FOLDER_FAULT_LOG, path, 0, "it is missing");
-    } else if (s.what != NULL) {
-        fault_found(r, FOLDER_FAULT_LOG, path, s.offset, s.what);
-    } else if (s.torn) {
-        fault_found(r, FOLDER_FAULT_TORN, path, s.position, "the last write was never complete");
-    }
-    take_segment(r, &s, last);
-    if (s.what != NULL || s.gone || s.io != 0) {
-        r->have_chain = false; /* the next one is judged by itself */
-    }
+    bool damaged = tell_segment(r, &s, path, last);
+    take_segment(r, &s, path, last, damaged);
+    segment_close(r, &s);
     free(path);
 }
 
@@ -276,6 +324,39 @@ static void note_snapshot(void *arg, const char *name)
     n->indexes[n->count++] = index;
 }
 
+static void tell_snapshot(struct folder_run *r, const struct snapshot_reader *reader,
+                          const char *path)
+{
+    const struct folder_file file = {
+        .snapshot = true,
+        .path = path,
+        .bytes = reader->map_len,
+        .last_index = reader->meta.index,
+        .last_term = reader->meta.term,
+        .content = reader->content,
+    };
+    if (r->told->file != NULL) {
+        r->told->file(r->told->ctx, &file);
+    }
+}
+
+static void tell_bad_snapshot(struct folder_run *r, const char *path, uint64_t index)
+{
+    int fd = r->ops->open(r->ops->ctx, path, FILE_READ);
+    int64_t size = fd < 0 ? 0 : r->ops->size(r->ops->ctx, fd);
+    const struct folder_file file = {.snapshot = true,
+                                     .damaged = true,
+                                     .path = path,
+                                     .bytes = size > 0 ? (uint64_t)size : 0,
+                                     .last_index = index};
+    if (fd >= 0) {
+        r->ops->close(r->ops->ctx, fd);
+    }
+    if (r->told->file != NULL) {
+        r->told->file(r->told->ctx, &file);
+    }
+}
+
 static void check_snapshot(struct folder_run *r, uint64_t index)
 {
     struct folder_facts *f = r->facts;
@@ -289,12 +370,14 @@ static void check_snapshot(struct folder_run *r, uint64_t index)
         f->snapshots++;
         f->snapshot_bytes += reader.map_len;
         f->newest_snapshot = index > f->newest_snapshot ? index : f->newest_snapshot;
+        tell_snapshot(r, &reader, path);
         snapshot_reader_close(&reader);
     } else if (rv == CONCLAVE_ENOMEM) {
         r->error = rv;
     } else if (rv == CONCLAVE_ECORRUPT || rv == CONCLAVE_EFOREIGN) {
         fault_found(r, FOLDER_FAULT_SNAPSHOT, path, 0,
                     "its checksum is wrong, or it is not complete");
+        tell_bad_snapshot(r, path, index);
     } else if (rv != CONCLAVE_NO_NODE) { /* a server removes old ones at any time */
         fault_found(r, FOLDER_FAULT_IO, path, 0, error_text_of(&problem, rv));
     }
@@ -372,14 +455,11 @@ static bool check_identity(struct folder_run *r)
     return rv == 0;
 }
 
-int folder_check(const char *dir, const struct file_ops *ops, folder_fault_fn found, void *ctx,
+int folder_check(const char *dir, const struct file_ops *ops, const struct folder_listener *told,
                  struct folder_facts *ret)
 {
-    struct folder_run r = {.dir = dir,
-                           .ops = ops != NULL ? ops : file_ops_system(),
-                           .found = found,
-                           .ctx = ctx,
-                           .facts = ret};
+    struct folder_run r = {
+        .dir = dir, .ops = ops != NULL ? ops : file_ops_system(), .told = told, .facts = ret};
     *ret = (struct folder_facts){0};
     if (check_identity(&r)) {
         const struct metadata *m = &ret->metadata;

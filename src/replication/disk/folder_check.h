@@ -8,6 +8,7 @@
 #ifndef REPLICATION_DISK_FOLDER_CHECK_H
 #define REPLICATION_DISK_FOLDER_CHECK_H
 
+#include "base/slice.h"
 #include "replication/disk/file_ops.h"
 #include "replication/disk/metadata.h"
 
@@ -24,7 +25,7 @@ enum folder_fault_kind {
 struct folder_fault {
     enum folder_fault_kind kind;
     const char *path;
-    uint64_t offset; /* in a log segment */
+    uint64_t offset; /* in the file; 0: its header, or the file as a whole */
     const char *what;
 };
 
@@ -40,13 +41,32 @@ struct folder_facts {
     size_t snapshots;
     uint64_t newest_snapshot; /* its index; 0: none */
     uint64_t snapshot_bytes;  /* of all snapshots */
+    uint64_t end_offset;      /* behind the last good frame of the last segment; 0: there is none */
 };
 
-typedef void (*folder_fault_fn)(void *ctx, const struct folder_fault *fault);
+/* A segment of the log, or a snapshot, with what it holds. */
+struct folder_file {
+    bool snapshot;
+    bool damaged; /* faults of it were told before */
+    const char *path;
+    uint64_t bytes;
+    uint64_t first_index; /* entries of a segment; 0: it has none */
+    uint64_t last_index;  /* of a segment, or the last one that a snapshot contains */
+    uint64_t first_term;
+    uint64_t last_term;
+    struct slice content; /* of a snapshot that is good; valid until the call returns */
+};
 
-/* ops NULL: the system's files. 0 when everything was read that could be, CONCLAVE_ENOMEM otherwise. *ret is always
- * filled. */
-int folder_check(const char *dir, const struct file_ops *ops, folder_fault_fn found, void *ctx,
+/* What is told while the folder is read. */
+struct folder_listener {
+    void *ctx;
+    void (*fault)(void *ctx, const struct folder_fault *fault);
+    void (*file)(void *ctx, const struct folder_file *file); /* or NULL */
+};
+
+/* All files are read to their ends, and all faults are told. ops NULL: the system's files. 0 when everything was read that
+ * could be, CONCLAVE_ENOMEM otherwise. *ret is always filled. */
+int folder_check(const char *dir, const struct file_ops *ops, const struct folder_listener *told,
                  struct folder_facts *ret) CONCLAVE_MUST_USE;
 
 /* The process that runs a server on the folder; 0: none, or it cannot be told. Takes no lock. */

@@ -1,7 +1,9 @@
 /* Folders of Apache ZooKeeper: what we write reads back the same, and no flipped or missing byte goes unnoticed. */
 #include "apache/folder.h"
+#include "apache/compare.h"
 #include "apache/export.h"
 #include "apache/format.h"
+#include "apache/survey.h"
 #include "state/state_internal.h"
 
 #include <fcntl.h>
@@ -111,7 +113,7 @@ static void export_sample(const struct place *p, struct state **ret, char **ret_
     struct apache_exported made;
     char *error;
     *ret = sample();
-    assert_int_equal(apache_export(*ret, p->dir, &made, &error), 0);
+    assert_int_equal(apache_export(*ret, p->dir, NULL, NULL, &made, &error), 0);
     assert_int_equal(made.sessions, 1);
     assert_int_equal(made.foreign_sessions, 0);
     *ret_file = made.file;
@@ -137,7 +139,7 @@ static void test_what_is_written_reads_back(void **unused)
     state_destroy(again);
     /* And not twice into one folder. */
     struct apache_exported made;
-    assert_int_equal(apache_export(s, p.dir, &made, &error), CONCLAVE_EFOREIGN);
+    assert_int_equal(apache_export(s, p.dir, NULL, NULL, &made, &error), CONCLAVE_EFOREIGN);
     free(error);
     free(file);
     state_destroy(s);
@@ -296,6 +298,117 @@ static void test_a_log_cut_anywhere_gives_the_entries_before(void **unused)
     place_remove(&p);
 }
 
+/* Two damaged entries of six: both are listed with their places, and the others are counted. */
+static void test_each_damage_of_a_log_is_listed(void **unused)
+{
+    (void)unused;
+    struct place p;
+    struct state *s;
+    char *file;
+    char *error = NULL;
+    char name[160];
+    size_t last;
+    struct apache_survey survey;
+    place_make(&p);
+    export_sample(&p, &s, &file);
+    struct buf log = make_log(50, &last);
+    size_t entry = (last - 16) / (TRANSACTIONS - 1);
+    log.data[16 + entry + 30] ^= 0x01;     /* content of the second */
+    log.data[16 + 3 * entry + 11] ^= 0x40; /* length of the fourth */
+    snprintf(name, sizeof name, "%s/log.6", p.inner);
+    write_bytes(name, buf_slice(&log));
+    assert_int_equal(apache_survey(p.dir, NULL, &survey, &error), 0);
+    assert_int_equal(survey.file_count, 2);
+    assert_int_equal(survey.files[0].nodes, 9);
+    assert_false(survey.files[0].damaged);
+    assert_true(survey.files[1].damaged);
+    assert_int_equal(survey.files[1].transactions, TRANSACTIONS - 2);
+    assert_int_equal(survey.files[1].last_zxid, SNAPSHOT_ZXID + TRANSACTIONS);
+    assert_int_equal(survey.faults, 2);
+    assert_int_equal(survey.damages[0].offset, 16 + entry);
+    assert_int_equal(survey.damages[1].offset, 16 + 3 * entry);
+    assert_non_null(strstr(survey.damages[1].what, name));
+    apache_survey_finish(&survey);
+    buf_finish(&log);
+    free(file);
+    state_destroy(s);
+    place_remove(&p);
+}
+
+/* A file that is whole, but of another state, is not equal to it. */
+static void test_another_state_is_not_equal(void **unused)
+{
+    (void)unused;
+    static const char *const paths[] = {"/a", "/a/b", "/e", "/c", "/t"};
+    struct place p;
+    struct state *s;
+    char *file;
+    char *error = NULL;
+    struct apache_compared done;
+    place_make(&p);
+    export_sample(&p, &s, &file);
+    uint64_t digest = outcome_tree_digest(s, apache_crc32);
+    assert_int_equal(apache_compare(s, digest, file, NULL, NULL, &done, &error), 0);
+    assert_int_equal(done.nodes, 9);
+    assert_int_equal(done.sessions, 1);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        struct znode *changed = tree_find(&s->tree, slice_str(paths[i]));
+        changed->mtime++;
+        assert_int_equal(apache_compare(s, digest, file, NULL, NULL, &done, &error),
+                         CONCLAVE_ECORRUPT);
+        assert_non_null(strstr(error, paths[i]));
+        assert_non_null(strstr(error, "mtime"));
+        free(error);
+        changed->mtime--;
+    }
+    assert_int_equal(apache_compare(s, digest + 1, file, NULL, NULL, &done, &error),
+                     CONCLAVE_ECORRUPT);
+    free(error);
+    free(file);
+    state_destroy(s);
+    place_remove(&p);
+}
+
+/* A log reaches each zxid behind the snapshot: exactly that, or an error that says what there is. */
+static void test_a_state_in_between(void **unused)
+{
+    (void)unused;
+    struct place p;
+    struct state *s;
+    struct state *got;
+    char *file;
+    char *error = NULL;
+    char name[160];
+    size_t last;
+    struct apache_found found;
+    place_make(&p);
+    export_sample(&p, &s, &file);
+    struct buf log = make_log(50, &last);
+    snprintf(name, sizeof name, "%s/log.6", p.inner);
+    write_bytes(name, buf_slice(&log));
+    /* The transactions have no digests, and what came behind the snapshot's zxid may be in it. */
+    int rc = apache_folder_read_at(p.dir, NULL, SNAPSHOT_ZXID + 2, &hash_key_fixed, &found, &got,
+                                   &error);
+    assert_int_equal(rc, CONCLAVE_EINVAL);
+    assert_non_null(strstr(error, "nothing proves"));
+    free(error);
+    error = NULL;
+    rc = apache_folder_read_at(p.dir, NULL, SNAPSHOT_ZXID, &hash_key_fixed, &found, &got, &error);
+    assert_int_equal(rc, 0); /* its own digest proves it */
+    assert_true(state_digest(got) == state_digest(s));
+    apache_found_finish(&found);
+    state_destroy(got);
+    assert_int_equal(apache_folder_read_at(p.dir, NULL, SNAPSHOT_ZXID + TRANSACTIONS + 1,
+                                           &hash_key_fixed, &found, &got, &error),
+                     CONCLAVE_EINVAL);
+    assert_non_null(strstr(error, "ends with zxid 0xb"));
+    free(error);
+    buf_finish(&log);
+    free(file);
+    state_destroy(s);
+    place_remove(&p);
+}
+
 static void test_a_gap_between_logs_is_named(void **unused)
 {
     (void)unused;
@@ -340,6 +453,9 @@ int main(void)
         cmocka_unit_test(test_no_flipped_or_missing_byte_of_a_snapshot_is_taken),
         cmocka_unit_test(test_no_flipped_byte_of_a_log_is_taken),
         cmocka_unit_test(test_a_log_cut_anywhere_gives_the_entries_before),
+        cmocka_unit_test(test_each_damage_of_a_log_is_listed),
+        cmocka_unit_test(test_another_state_is_not_equal),
+        cmocka_unit_test(test_a_state_in_between),
         cmocka_unit_test(test_a_gap_between_logs_is_named),
         cmocka_unit_test(test_a_folder_without_files),
     };
