@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct export_options {
     struct common_options common;
@@ -131,6 +132,12 @@ static int export_state(struct exporting *x, const char *target)
     return code;
 }
 
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
 /* The moment of --zxid or --at. */
 static bool read_moment(const struct export_options *o, struct backup_moment *ret)
 {
@@ -156,6 +163,8 @@ int command_export(int argc, char **argv)
     bool running = o.from == NULL && files == 0;
     const struct usage_rule rules[] = {
         {o.from != NULL && files > 0, "with --from only the folder to write is given"},
+        {is_file(operands.words[files]),
+         "the last word is the folder to write, and this one is a file: give the folder, too"},
         {o.at != NULL && o.zxid != NULL, "give --zxid or --at, not both"},
         {o.from == NULL && o.log_dir != NULL, "--log-dir goes with --from"},
         {!running && (o.admin != NULL || o.common.server != NULL),
