@@ -10,7 +10,7 @@
 
 enum { TOLD_EACH = 1 << 14, PATH_SHOWN = 200 };
 
-struct comparing {
+struct snapshot_comparing {
     const struct state *s;
     void (*told)(void *ctx, size_t nodes);
     void *ctx;
@@ -19,7 +19,8 @@ struct comparing {
     char problem[512];
 };
 
-__attribute__((format(printf, 2, 3))) static int differs(struct comparing *x, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int differs(struct snapshot_comparing *x,
+                                                         const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -30,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static int differs(struct comparing *x, co
 
 static const char *comparing_problem(void *ctx)
 {
-    return ((struct comparing *)ctx)->problem;
+    return ((struct snapshot_comparing *)ctx)->problem;
 }
 
 static struct slice path_shown(struct slice path)
@@ -40,7 +41,7 @@ static struct slice path_shown(struct slice path)
 
 static int compare_session(void *ctx, int64_t id, int32_t timeout_ms)
 {
-    struct comparing *x = ctx;
+    struct snapshot_comparing *x = ctx;
     struct state_session session;
     x->done.sessions++;
     if (!state_session_find(x->s, id, &session) || session.timeout_ms != timeout_ms) {
@@ -52,7 +53,7 @@ static int compare_session(void *ctx, int64_t id, int32_t timeout_ms)
 
 static int compare_acl(void *ctx, int64_t number, struct wire_vector entries)
 {
-    struct comparing *x = ctx;
+    struct snapshot_comparing *x = ctx;
     const struct acl_list *list =
         number > 0 && number <= UINT32_MAX ? acl_get(&x->s->tree.acls, (uint32_t)number) : NULL;
     struct wire_vector want = list != NULL ? acl_vector(list) : (struct wire_vector){.count = -1};
@@ -69,7 +70,7 @@ struct compared_field {
     int64_t want;
 };
 
-static int compare_fields(struct comparing *x, const struct adopted_node *read,
+static int compare_fields(struct snapshot_comparing *x, const struct adopted_node *read,
                           const struct znode *node)
 {
     const struct wire_file_node *r = &read->record;
@@ -102,7 +103,7 @@ static int compare_fields(struct comparing *x, const struct adopted_node *read,
 
 static int compare_node(void *ctx, const struct adopted_node *read)
 {
-    struct comparing *x = ctx;
+    struct snapshot_comparing *x = ctx;
     const struct znode *node = x->next;
     x->done.nodes++;
     if (x->told != NULL && x->done.nodes % TOLD_EACH == 0) {
@@ -118,7 +119,7 @@ static int compare_node(void *ctx, const struct adopted_node *read)
 
 static int compare_end(void *ctx, int64_t zxid)
 {
-    struct comparing *x = ctx;
+    struct snapshot_comparing *x = ctx;
     struct state_stats want;
     state_stats(x->s, &want);
     if (x->next != NULL || x->done.sessions != want.sessions) {
@@ -132,7 +133,7 @@ int apache_compare(const struct state *s, uint64_t digest, const char *file,
                    void (*told)(void *ctx, size_t nodes), void *ctx, struct apache_compared *ret,
                    char **ret_error)
 {
-    struct comparing x = {.s = s, .told = told, .ctx = ctx, .next = s->tree.root};
+    struct snapshot_comparing x = {.s = s, .told = told, .ctx = ctx, .next = s->tree.root};
     const struct apache_snapshot_taker taker = {&x,           compare_session, compare_acl,
                                                 compare_node, compare_end,     comparing_problem};
     struct apache_snapshot_end end;

@@ -101,7 +101,7 @@ int replay_begin(struct replay *r, const struct replay_snapshot *from)
 static int replay_replacement(struct replay *r, struct slice entry)
 {
     struct replacement piece;
-    struct slice snapshot;
+    struct slice snapshot = SLICE_NULL;
     struct state_mirror m;
     struct state *state = NULL;
     int rc = replacement_open(entry, &piece);

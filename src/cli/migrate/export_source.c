@@ -70,7 +70,7 @@ static int read_ours(const struct export_source *x, struct state **ret)
     return 0;
 }
 
-static int read_folder(const struct export_source *x, struct state **ret)
+static int export_read_folder(const struct export_source *x, struct state **ret)
 {
     long pid = found_folder_user(x->folder, x->log_dir);
     if (pid != 0) {
@@ -163,7 +163,7 @@ int export_source_read(const struct export_source *x, struct state **ret)
     assert(x->folder == NULL || x->file_count == 0);
     progress_begin(x->progress, "reading", 0);
     assert(x->target != NULL && x->progress != NULL);
-    int code = x->folder != NULL   ? read_folder(x, ret)
+    int code = x->folder != NULL   ? export_read_folder(x, ret)
                : x->file_count > 0 ? read_backups(x, x->files, x->file_count, ret)
                                    : read_running(x, ret);
     progress_end(x->progress);
