@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 /* Length of the UTF-8 character at the start of s; 0: malformed. */
-static size_t utf8_length(struct slice s)
+size_t utf8_length(struct slice s)
 {
     const uint8_t *p = s.data;
     size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -25,6 +25,10 @@ static size_t utf8_length(struct slice s)
 bool utf8_valid(struct slice text)
 {
     for (size_t i = 0; i < text.len;) {
+        if (text.data[i] < 0x80) {
+            i++;
+            continue;
+        }
         size_t n = utf8_length(slice_make(text.data + i, text.len - i));
         if (n == 0) {
             return false;

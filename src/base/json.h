@@ -91,4 +91,7 @@ int json_print(struct json *j, FILE *file);
 /* Whether all bytes are UTF-8 (RFC 3629: no surrogates, nothing overlong). */
 bool utf8_valid(struct slice text);
 
+/* Bytes of the first character; 0: it is none. text is not empty. */
+size_t utf8_length(struct slice text);
+
 #endif

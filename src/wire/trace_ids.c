@@ -16,7 +16,8 @@ struct wire_trace wire_trace_of(int64_t session_id, uint64_t link, int32_t xid)
 {
     struct wire_trace trace;
     uint64_t lot = wire_trace_lot(wire_trace_seed(session_id, link), xid);
-    put_be64(trace.id, wire_trace_spread(lot + (uint64_t)session_id * WIRE_TRACE_STEP));
+    uint64_t high = wire_trace_spread(lot + (uint64_t)session_id * WIRE_TRACE_STEP);
+    put_be64(trace.id, high != 0 ? high : 1);
     put_be64(trace.id + 8, lot);
     return trace;
 }

@@ -45,12 +45,11 @@ static inline uint64_t wire_trace_spread(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* A number whose bits are evenly spread, equal to the last eight bytes of the trace id: for sampling. In the header, as
- * every request needs it. */
+/* For sampling, equal to the last eight bytes of the trace id: numbers that are evenly spread over those of a connection, as
+ * multiples of an irrational number are. In the header, as every request needs it. 0 for one of 2^64 only. */
 static inline uint64_t wire_trace_lot(uint64_t seed, int32_t xid)
 {
-    uint64_t lot = wire_trace_spread(seed + (uint32_t)xid * WIRE_TRACE_STEP);
-    return lot != 0 ? lot : 1;
+    return seed + (uint32_t)xid * WIRE_TRACE_STEP;
 }
 
 /* The id, which is never all zero. */

@@ -1,12 +1,11 @@
 """A collector of traces, and the ids that docs/traces.md promises.
 
-Promise: `with Collector() as collector:` takes OTLP over HTTP as JSON on a free port; `collector.spans` are those that it
+Promise: `with Collector() as collector:` takes OTLP over HTTP as protocol buffers on a free port; `collector.spans` are those that it
 acknowledged. `mode` is an HTTP status to answer, or HANG: the request is read and gets no answer. Each body is checked
 against the schema of opentelemetry's trace.proto, as far as our server uses it; faults are in `problems`.
 """
 
 import http.server
-import json
 import re
 import threading
 import time
@@ -29,12 +28,12 @@ def link(seen_zxid=0, resumed=False):
 
 
 def lot(session, xid, of_link):
-    return spread((spread((session & MASK) ^ of_link) + xid * STEP) & MASK) or 1
+    return (spread((session & MASK) ^ of_link) + xid * STEP) & MASK
 
 
 def trace_id(session, xid, of_link=link()):
     low = lot(session, xid, of_link)
-    return f"{spread((low + (session & MASK) * STEP) & MASK):016x}{low:016x}"
+    return f"{spread((low + (session & MASK) * STEP) & MASK) or 1:016x}{low:016x}"
 
 
 def span_id(trace, number):
@@ -93,10 +92,10 @@ class Collector:
             self.ending.wait()
             return
         try:
-            if handler.path != "/v1/traces" or handler.headers["Content-Type"] != "application/json":
+            if handler.path != "/v1/traces" or handler.headers["Content-Type"] != "application/x-protobuf":
                 raise AssertionError(f"{handler.path} {handler.headers['Content-Type']}")
-            spans, resource = check_request(json.loads(body))
-        except (AssertionError, KeyError, TypeError, ValueError) as problem:
+            spans, resource = check_request(message(body, REQUEST))
+        except (AssertionError, IndexError, KeyError, TypeError, ValueError) as problem:
             self.problems.append(repr(problem))
             spans, resource = [], {}
         with self.changed:
@@ -106,10 +105,9 @@ class Collector:
             self.changed.notify_all()
         try:
             handler.send_response(mode)
-            handler.send_header("Content-Type", "application/json")
-            handler.send_header("Content-Length", "2")
+            handler.send_header("Content-Type", "application/x-protobuf")
+            handler.send_header("Content-Length", "0")
             handler.end_headers()
-            handler.wfile.write(b"{}")
         except ConnectionError:
             pass  # the server is gone
 
@@ -141,6 +139,50 @@ class Collector:
             return None
         root = self.wait(search, patience_s)
         return root, [span for span in self.spans if span.get("parentSpanId") == root["spanId"]]
+
+
+# Fields by number, from trace.proto, resource.proto and common.proto: name, and kind. A dict is a message; a list, one that may
+# come several times.
+VALUE = {1: ("stringValue", "text"), 2: ("boolValue", "bool"), 3: ("intValue", "int")}
+ATTRIBUTE = {1: ("key", "text"), 2: ("value", VALUE)}
+SPAN = {1: ("traceId", "id"), 2: ("spanId", "id"), 4: ("parentSpanId", "id"), 5: ("name", "text"), 6: ("kind", "enum"),
+        7: ("startTimeUnixNano", "fixed64"), 8: ("endTimeUnixNano", "fixed64"), 9: ("attributes", [ATTRIBUTE])}
+REQUEST = {1: ("resourceSpans", [{1: ("resource", {1: ("attributes", [ATTRIBUTE])}),
+                                  2: ("scopeSpans", [{1: ("scope", {1: ("name", "text")}), 2: ("spans", [SPAN])}])}])}
+VARINT, FIXED64, BYTES = 0, 1, 2
+LEAVES = {"text": (BYTES, lambda raw: raw.decode("utf-8")), "id": (BYTES, bytes.hex), "enum": (VARINT, int), "bool": (VARINT, bool),
+          "int": (VARINT, str), "fixed64": (FIXED64, lambda raw: str(int.from_bytes(raw, "little")))}
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7f) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def message(data, fields):
+    """A message of protocol buffers as the dict that its JSON form would be."""
+    found, at = {}, 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        name, kind = fields[tag >> 3]
+        wire = LEAVES[kind][0] if isinstance(kind, str) else BYTES
+        assert tag & 7 == wire, (name, tag)
+        if wire == VARINT:
+            value, at = varint(data, at)
+        else:
+            size, at = (8, at) if wire == FIXED64 else varint(data, at)
+            value, at = data[at:at + size], at + size
+            assert len(value) == size, (name, size)
+        if isinstance(kind, list):
+            found.setdefault(name, []).append(message(value, kind[0]))
+        else:
+            assert name not in found, f"{name} twice"
+            found[name] = LEAVES[kind][1](value) if isinstance(kind, str) else message(value, kind)
+    return found
 
 
 def check_span(span):

@@ -1,6 +1,6 @@
 /*
- * Traces of requests as OpenTelemetry's collectors take them: OTLP over HTTP, as JSON (opentelemetry.io, "OTLP
- * Specification 1.x", and its trace.proto). A request is a span of kind SERVER; each part of it that took time is a child.
+ * Traces of requests as OpenTelemetry's collectors take them: OTLP over HTTP, in binary protocol buffers
+ * (opentelemetry.io, "OTLP Specification 1.x", and its trace.proto). A request is a span of kind SERVER; each part of it that took time is a child.
  */
 #ifndef FRONT_TRACES_OTLP_H
 #define FRONT_TRACES_OTLP_H

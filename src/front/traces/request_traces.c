@@ -78,7 +78,9 @@ static void trace_end(struct request_traces *t, size_t i)
         to->begun_ns = clock_wall_ns() - (r->until_ns - r->begun_ns);
         to->owner = NULL;
     }
-    *r = t->open[--t->open_count];
+    if (--t->open_count != i) {
+        *r = t->open[t->open_count];
+    }
 }
 
 void request_traces_applied(struct request_traces *t, int64_t now_ns)

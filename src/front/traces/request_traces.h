@@ -57,7 +57,7 @@ void request_traces_finish(struct request_traces *t);
  * are not. */
 static inline bool request_traces_sample(const struct request_traces *t, uint64_t seed, int32_t xid)
 {
-    return t->lots != 0 && wire_trace_lot(seed, xid) <= t->lots && xid > 0;
+    return wire_trace_lot(seed, xid) <= t->lots && xid > 0;
 }
 
 /* The open trace of this request, or NULL. */

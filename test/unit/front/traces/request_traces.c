@@ -1,4 +1,5 @@
-/* Traces from their begin until the exporter has them: parts, the moment of sending, limits, and the JSON. */
+/* Traces from their begin until the exporter has them: parts, the moment of sending, limits, and the bytes for a collector. */
+#define _GNU_SOURCE /* memmem */
 #include "front/traces/request_traces.h"
 
 #include "front/limits/server_metrics.h"
@@ -129,56 +130,76 @@ static void limits_hold(void **state)
     request_traces_finish(&w.traces);
 }
 
-/* A path with quotes and bytes that are not UTF-8 stays JSON. */
-static void json_of_a_trace(void **state)
+static bool has(const struct buf *out, const void *bytes, size_t len)
+{
+    return memmem(out->data, out->len, bytes, len) != NULL;
+}
+
+#define HAS(out, literal) has(out, literal, sizeof(literal) - 1)
+
+/* The bytes are as the collector of the suite traces reads them; a path that is not UTF-8 becomes UTF-8. */
+static void bytes_of_a_trace(void **state)
 {
     struct world w;
     struct buf out;
     buf_init(&out, 0);
     world_open(&w, true, 1);
-    struct request_trace *r = begin(&w, 0, 1, 0);
+    struct request_trace *r = begin(&w, 0, 300, 0);
     r->what.type = WIRE_CREATE;
     r->what.session_id = -1;
     r->client_spans = true;
     r->err = CONCLAVE_NODE_EXISTS;
-    strcpy(r->what.path, "/\"\xff");
+    strcpy(r->what.path, "/\"\xff\xc3\xa4\xc3");
     request_trace_part(r, PART_QUEUE, 7);
     request_traces_sent(&w.traces, &w.owners[0], true, true, 7);
     otlp_encode(&w.traces, 1, 3, &out);
-    const char *text = buf_cstr(&out);
-    assert_non_null(strstr(text, "\"stringValue\":\"/\\\"\\ufffd\""));
-    assert_non_null(strstr(text, "\"stringValue\":\"0xffffffffffffffff\""));
-    assert_non_null(strstr(text, "\"stringValue\":\"NODE_EXISTS\""));
-    assert_non_null(strstr(text, "\"name\":\"queue\",\"kind\":1"));
-    assert_non_null(strstr(text, "\"name\":\"create\",\"kind\":2,\"parentSpanId\""));
-    assert_null(strstr(text, "\"name\":\"send\""));
+    assert_true(buf_ok(&out));
+    assert_true(HAS(&out, "\x0a\x0d"
+                          "conclave.path\x12\x8c\0\x0a\x0a/\"\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd"));
+    assert_true(HAS(&out, "\x0a\x12"
+                          "0xffffffffffffffff"));
+    assert_true(HAS(&out, "\x0a\x0b"
+                          "NODE_EXISTS"));
+    assert_true(HAS(&out, "conclave.xid\x12\x83\0\x18\xac\x02"));
+    assert_true(HAS(&out, "\x2a\x06"
+                          "create\x30\x02\x22\x08")); /* then the id of the parent */
+    assert_true(HAS(&out, "\x2a\x05"
+                          "queue\x30\x01\x22\x08"));
+    assert_false(HAS(&out, "send"));
     buf_finish(&out);
     request_traces_finish(&w.traces);
 }
 
-/* Of each length, with a last pair of digits or without. */
-static void numbers_have_all_digits(void **state)
+/* The longest texts, and as many traces as may wait, have room, and the lengths in front add up. */
+static void the_largest_request(void **state)
 {
-    const int32_t xids[] = {1, 9, 10, 99, 100, 101, 1000, 30407, INT32_MAX};
     struct world w;
     struct buf out;
     buf_init(&out, 0);
     world_open(&w, true, 1);
-    for (size_t i = 0; i < sizeof xids / sizeof xids[0]; i++) {
-        char wanted[64];
-        (void)begin(&w, 0, xids[i], 0);
-        request_traces_sent(&w.traces, &w.owners[0], true, true, 7);
-        buf_reset(&out);
-        otlp_encode(&w.traces, 1, -xids[i], &out);
-        request_traces_pop(&w.traces, 1);
-        (void)snprintf(wanted, sizeof wanted, "\"intValue\":\"%d\"", (int)xids[i]);
-        assert_non_null(strstr(buf_cstr(&out), wanted));
-        (void)snprintf(wanted, sizeof wanted, "\"stringValue\":\"%d\"", (int)-xids[i]);
-        assert_non_null(strstr(buf_cstr(&out), wanted));
+    for (int32_t i = 1; i <= TRACES_DONE_MAX; i++) {
+        struct request_trace *r = begin(&w, 0, INT32_MAX - i, 0);
+        r->what.type = WIRE_CREATE_CONTAINER;
+        r->what.session_id = -i;
+        r->what.count = UINT32_MAX;
+        r->client_spans = r->slow = r->unsent = true;
+        r->err = CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS;
+        memset(r->what.path, 0xff, sizeof r->what.path - 1);
+        memset(r->what.client, 'c', sizeof r->what.client - 1);
+        for (enum request_part p = PART_QUEUE; p < PART_COUNT; p++) {
+            request_trace_part(r, p, 7 * (1 + (int)p));
+        }
+        request_traces_sent(&w.traces, &w.owners[0], true, true, 50);
     }
-    buf_reset(&out);
-    otlp_encode(&w.traces, 0, 0, &out);
-    assert_non_null(strstr(buf_cstr(&out), "\"stringValue\":\"0\""));
+    otlp_encode(&w.traces, TRACES_DONE_MAX, INT64_MIN, &out);
+    assert_true(buf_ok(&out));
+    assert_int_equal(out.data[0], 1 << 3 | 2);
+    size_t len = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        len |= (size_t)(out.data[1 + i] & 0x7f) << 7 * i;
+    }
+    assert_int_equal(out.data[4] & 0x80, 0);
+    assert_int_equal(out.len, 5 + len);
     buf_finish(&out);
     request_traces_finish(&w.traces);
 }
@@ -186,13 +207,10 @@ static void numbers_have_all_digits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_when_off),
-        cmocka_unit_test(samples),
-        cmocka_unit_test(parts_add_up),
-        cmocka_unit_test(sent_in_two_steps),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(json_of_a_trace),
-        cmocka_unit_test(numbers_have_all_digits),
+        cmocka_unit_test(nothing_when_off),    cmocka_unit_test(samples),
+        cmocka_unit_test(parts_add_up),        cmocka_unit_test(sent_in_two_steps),
+        cmocka_unit_test(limits_hold),         cmocka_unit_test(bytes_of_a_trace),
+        cmocka_unit_test(the_largest_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
