@@ -1,8 +1,6 @@
 #include "daemon/drain.h"
 
 #include "base/log.h"
-#include "cluster/ensemble.h"
-#include "cluster/replica.h"
 #include "front/connection.h"
 #include "front/service.h"
 
@@ -53,18 +51,18 @@ static void drain_clients(const struct drain *d, struct service *s, int64_t now_
     }
 }
 
-void drain_tick(struct drain *d, struct service *s, struct replica *node, int64_t now_ms)
+bool drain_tick(struct drain *d, struct service *s, bool leads, int64_t now_ms)
 {
     if (!d->on || now_ms < d->next_ms) {
-        return;
+        return false;
     }
     d->next_ms = now_ms + STEP_MS;
-    if (replica_leads_others(node) && now_ms >= d->resign_ms) {
+    bool resign = leads && now_ms >= d->resign_ms;
+    if (resign) {
         d->resign_ms = now_ms + RESIGN_AGAIN_MS;
-        int rc = ensemble_transfer(replica_ensemble(node), 0);
-        log_info("server", "drain-transfer", "result=%s", rc == 0 ? "begun" : conclave_errname(rc));
     }
     drain_clients(d, s, now_ms);
+    return resign;
 }
 
 int64_t drain_deadline(const struct drain *d)

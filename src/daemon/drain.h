@@ -6,10 +6,11 @@
 #ifndef DAEMON_DRAIN_H
 #define DAEMON_DRAIN_H
 
+#include <conclave/error.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
-struct replica;
 struct service;
 
 enum { DRAIN_WITHIN_MS = 10000, DRAIN_WITHIN_MAX_MS = 3600000 };
@@ -27,8 +28,8 @@ void drain_begin(struct drain *d, struct service *s, int64_t now_ms, int64_t wit
 /* Takes it back: the server serves as before. Clients that left come back when they want. */
 void drain_end(struct drain *d, struct service *s);
 
-/* Call it at drain_deadline, INT64_MAX: never. */
-void drain_tick(struct drain *d, struct service *s, struct replica *node, int64_t now_ms);
+/* Call it at drain_deadline, INT64_MAX: never. leads: this server leads others. Whether it is to hand the lead over now. */
+bool drain_tick(struct drain *d, struct service *s, bool leads, int64_t now_ms) CONCLAVE_MUST_USE;
 int64_t drain_deadline(const struct drain *d);
 
 #endif

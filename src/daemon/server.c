@@ -180,6 +180,15 @@ static void server_stop_on(struct server *s)
     }
 }
 
+static void server_drain_tick(struct server *s)
+{
+    bool leads = replica_leads_others(s->node);
+    if (drain_tick(&s->drain, &s->service, leads, clock_monotonic_ms(s->options.clock))) {
+        int rc = ensemble_transfer(replica_ensemble(s->node), 0);
+        log_info("server", "drain-transfer", "result=%s", rc == 0 ? "begun" : conclave_errname(rc));
+    }
+}
+
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
@@ -189,7 +198,7 @@ static void server_on_timer(uv_timer_t *timer)
     }
     if (s->stage == SERVER_SERVING) {
         service_tick(&s->service);
-        drain_tick(&s->drain, &s->service, s->node, clock_monotonic_ms(s->options.clock));
+        server_drain_tick(s);
     }
     server_stop_on(s);
 }
