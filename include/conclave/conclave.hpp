@@ -23,6 +23,7 @@
 #include <conclave/cpp/elector.hpp>
 #include <conclave/cpp/fence.hpp>
 #include <conclave/cpp/group.hpp>
+#include <conclave/cpp/hand_over.hpp>
 #include <conclave/cpp/lease.hpp>
 #include <conclave/cpp/lock.hpp>
 #include <conclave/cpp/partitioner.hpp>

@@ -129,6 +129,54 @@ static std::string refusal(const conclave::client &client, const std::string &di
     }
 }
 
+static std::string refusal_of_lock(const conclave::client &client, const std::string &path)
+{
+    try {
+        conclave::mutex::hand_over(client, path, "nobody", patience);
+        return "";
+    } catch (const conclave::error &e) {
+        return e.what();
+    }
+}
+
+static void hand_overs()
+{
+    auto client = connect();
+    const std::string path = fresh("hand-over");
+    conclave::election one(client, {path + "-election", "one"});
+    one.wait();
+    conclave::election two(client, {path + "-election", "two"});
+    UNTIL(conclave::election::participants(client, path + "-election").size() == 2);
+    auto done = conclave::election::hand_over(client, path + "-election", "two", patience);
+    CHECK(done.outcome == CONCLAVE_HAND_OVER_DONE && done.active == "two" && done.token);
+    UNTIL(two.leads() && !one.leads());
+    std::error_code ec;
+    done = conclave::election::hand_over(client, path + "-election", "nobody", patience, ec);
+    CHECK(ec && done.outcome == CONCLAVE_HAND_OVER_NO_MEMBER && two.leads());
+
+    conclave::mutex_options options;
+    options.path = path + "-lock";
+    options.id = "one";
+    std::atomic<int> asked{0};
+    conclave::grant held; /* not bound to a thread: the callback releases it */
+    options.on_hand_over_request = [&](conclave::mutex &) {
+        asked++;
+        (void)held.release();
+    };
+    conclave::mutex holder(client, options);
+    held = holder.acquire(conclave::use_future).get();
+    options.id = "two";
+    conclave::mutex waiter(client, options);
+    auto later = waiter.acquire(conclave::use_future);
+    UNTIL(conclave::mutex::contenders(client, options.path).size() == 2);
+    CHECK(refusal_of_lock(client, options.path).find("NO_MEMBER") != std::string::npos);
+    CHECK(asked == 0);
+    done = conclave::mutex::hand_over(client, options.path, "two", patience);
+    CHECK(done.active == "two" && done.token && asked == 1);
+    const auto given = later.get();
+    CHECK(given && given.token() == done.token && !held);
+}
+
 static void members_of_electors()
 {
     auto client = connect();
@@ -256,7 +304,11 @@ static void rare_requests()
 }
 
 const std::vector<test_case> admin_cases = {
-    {"leases", leases},         {"lives_of_leases", lives_of_leases},
-    {"many_locks", many_locks}, {"members_of_electors", members_of_electors},
-    {"fences", fences},         {"rare_requests", rare_requests},
+    {"leases", leases},
+    {"lives_of_leases", lives_of_leases},
+    {"many_locks", many_locks},
+    {"members_of_electors", members_of_electors},
+    {"hand_overs", hand_overs},
+    {"fences", fences},
+    {"rare_requests", rare_requests},
 };

@@ -12,6 +12,7 @@
 #define CONCLAVE_CPP_ELECTION_HPP
 
 #include <conclave/cpp/client.hpp>
+#include <conclave/cpp/hand_over.hpp>
 
 #include <conclave/election.h>
 
@@ -275,6 +276,17 @@ class election : public detail::basic_handle<election, election_options, detail:
                                                       detail::wait_ms(timeout), list, count);
             },
             conclave_participants_free, detail::to_participant, std::forward<S>(style)...);
+    }
+
+    /* For operators: makes a candidate lead in place of the present leader, which queues again behind it
+     * (conclave_election_hand_over). to: its id, or the name of its node. Not done: CONCLAVE_ECANCELED, and the text of the
+     * exception names the outcome; with a std::error_code the result has it. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    static hand_over_result hand_over(const client &client, const std::string &path,
+                                      const std::string &to, time_span timeout, S &&...style)
+    {
+        return detail::run_hand_over(conclave_election_hand_over, client, path, to, timeout,
+                                     std::forward<S>(style)...);
     }
 
   private:

@@ -14,6 +14,7 @@
 #define CONCLAVE_CPP_ELECTOR_HPP
 
 #include <conclave/cpp/client.hpp>
+#include <conclave/cpp/hand_over.hpp>
 
 #include <conclave/elector.h>
 #include <conclave/hadoop.h>
@@ -68,13 +69,6 @@ struct elector_member {
     bool ready = false;
     std::string data;
     int64_t session_id = 0;
-};
-
-/* How a hand-over ended, as struct conclave_hand_over. */
-struct hand_over_result {
-    conclave_hand_over_outcome outcome = CONCLAVE_HAND_OVER_DONE;
-    std::string active; /* id of the member that is active now; empty: none */
-    conclave::token token{};
 };
 
 /* As struct conclave_elector_parent_options. */
@@ -290,23 +284,8 @@ class elector : public detail::basic_handle<elector, elector_options, detail::el
     static hand_over_result hand_over(const client &client, const std::string &dir,
                                       const std::string &id, time_span timeout, S &&...style)
     {
-        return detail::run_on<hand_over_result>(
-            client, "hand_over",
-            [&](conclave_recipes *recipes, hand_over_result &value) {
-                conclave_hand_over raw = CONCLAVE_HAND_OVER_INIT;
-                const int error = conclave_elector_hand_over(recipes, dir.c_str(), id.c_str(),
-                                                             detail::wait_ms(timeout), &raw);
-                value = {raw.outcome, detail::text(raw.active), raw.token};
-                if constexpr (sizeof...(S) == 0) {
-                    if (error == CONCLAVE_ECANCELED) {
-                        throw conclave::error(error, (std::string("hand_over: ") +
-                                                      conclave_hand_over_outcome_name(raw.outcome))
-                                                         .c_str());
-                    }
-                }
-                return error;
-            },
-            std::forward<S>(style)...);
+        return detail::run_hand_over(conclave_elector_hand_over, client, dir, id, timeout,
+                                     std::forward<S>(style)...);
     }
 
     /* Confirms that the member with this token is dead: the next one becomes active without fencing it. */

@@ -16,6 +16,7 @@
 #define CONCLAVE_CPP_LOCK_HPP
 
 #include <conclave/cpp/client.hpp>
+#include <conclave/cpp/hand_over.hpp>
 
 #include <conclave/lock.h>
 #include <conclave/semaphore.h>
@@ -124,6 +125,7 @@ struct mutex_options {
     conclave_naming naming = CONCLAVE_NAMING_NATIVE;
     lease_options lease{};
     acl_list acl{};
+    std::function<void(mutex &)> on_hand_over_request{};
 };
 
 /* As struct conclave_semaphore_options and its callbacks. */
@@ -487,6 +489,17 @@ class mutex : public detail::lockable<mutex, mutex_options, detail::lock_calls>
         waited("request_revoke", conclave_lock_request_revoke, timeout, std::forward<S>(style)...);
     }
 
+    /* For operators: makes a contender that waits hold the lock in place of the present holders, once these have released it
+     * in their on_hand_over_request (conclave_lock_hand_over). to: its id, or the name of its node. Not done:
+     * CONCLAVE_ECANCELED, and the text of the exception names the outcome; with a std::error_code the result has it. */
+    template <class... S, detail::waiting_styles<detail::nothing, S...> = 0>
+    static hand_over_result hand_over(const client &client, const std::string &path,
+                                      const std::string &to, time_span timeout, S &&...style)
+    {
+        return detail::run_hand_over(conclave_lock_hand_over, client, path, to, timeout,
+                                     std::forward<S>(style)...);
+    }
+
   private:
     static int open(state &s, void *ctx, conclave_lock **ret)
     {
@@ -506,6 +519,13 @@ class mutex : public detail::lockable<mutex, mutex_options, detail::lock_calls>
             calls.on_revoke_request = [](conclave_lock *there, void *self) {
                 state::enter(there, self, "on_revoke_request",
                              [](state &its, mutex &view) { its.options.on_revoke_request(view); });
+            };
+        }
+        if (o.on_hand_over_request) {
+            calls.on_hand_over_request = [](conclave_lock *there, void *self) {
+                state::enter(there, self, "on_hand_over_request", [](state &its, mutex &view) {
+                    its.options.on_hand_over_request(view);
+                });
             };
         }
         calls.on_closed = state::on_closed;
