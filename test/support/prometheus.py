@@ -5,10 +5,12 @@ twice; `name_faults` returns one line for each of our own names (conclave_) that
 Limits: ZooKeeper's names stay as they are and are not judged.
 """
 
+import os
 import re
 import shutil
 import subprocess
 
+UNPACKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".deps", "prometheus", "usr", "bin", "promtool")
 LABEL = r'[a-z_][a-z0-9_]*="[^"\\\n]*"'
 SAMPLE = re.compile(rf"([a-z_][a-z0-9_]*)(\{{{LABEL}(?:,{LABEL})*\}})? (-?[0-9.e+-]+)")
 KINDS = "counter|gauge|summary|histogram"
@@ -93,9 +95,14 @@ def our_lines(text):
     return "".join(line + "\n" for line in text.splitlines() if re.match(r"(# (HELP|TYPE) )?conclave_", line))
 
 
+def promtool():
+    """The program promtool: the system's, or the one that tools/install-deps unpacked; None without either."""
+    return shutil.which("promtool") or shutil.which(UNPACKED)
+
+
 def promtool_faults(text):
     """The answer of `promtool check metrics` about our names, "" when it is content; None: there is no promtool."""
-    if shutil.which("promtool") is None:
+    if promtool() is None:
         return None
-    run = subprocess.run(["promtool", "check", "metrics"], input=our_lines(text), capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([promtool(), "check", "metrics"], input=our_lines(text), capture_output=True, text=True, timeout=60, check=False)
     return run.stdout + run.stderr if run.returncode != 0 or run.stderr.strip() else ""

@@ -47,7 +47,7 @@ def promtool_likes_our_names():
         text = scrape(ensemble.roles()[0])
     faults = prometheus.promtool_faults(text)
     if faults is None:
-        raise cases.Skip("there is no promtool: Debian's package prometheus has it")
+        raise cases.Skip("there is no promtool: tools/install-deps --test unpacks it from Debian's package prometheus")
     assert faults == "", faults
     wrong = "# HELP conclave_probe_ms It.\n# TYPE conclave_probe_ms counter\nconclave_probe_ms 1\n"
     assert "conclave_probe_ms" in prometheus.promtool_faults(wrong), "promtool checks nothing"
