@@ -101,7 +101,7 @@ static long read_some(struct apache_input *in, char **ret_error)
         const char *why = n <= 0 ? gzerror(in->gz, &code) : "";
         if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
             (void)text_fail(ret_error, 0, "%s is damaged after byte %llu of its content: gzip: %s",
-                            in->name, (unsigned long long)(in->dropped + in->window.len),
+                            in->name, (unsigned long long)in->dropped + in->window.len,
                             code == Z_BUF_ERROR ? "it is cut off" : why);
             return -1;
         }

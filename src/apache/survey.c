@@ -131,6 +131,7 @@ static int read_entries(struct apache_survey *s, struct apache_file *f, struct a
         }
         f->damaged = true;
         rc = survey_damage(s, APACHE_DAMAGE, f->path, apache_txn_log_offset(log), error);
+        error = NULL;
         rc = rc == 0 ? apache_txn_log_resume(log, &error) : rc;
         if (rc != 1) {
             free(error);

@@ -265,7 +265,7 @@ static int tell_range(const char *dir, const struct folder_survey *survey,
                       const struct backup_moment *moment, const char *why, char **ret_text)
 {
     const struct backup_moment end = {0};
-    struct folder_loaded all;
+    struct folder_loaded all = {.state = NULL};
     char *text = NULL;
     int rc = moment->zxid != 0 || moment->time_ms != 0 ? folder_load(dir, survey, &end, &all, &text)
                                                        : CONCLAVE_EINVAL;
