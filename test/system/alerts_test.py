@@ -415,15 +415,16 @@ def a_full_disk_is_told():
             assert link.call(zk.create("/large"))[0] == 0
             seen = {}
 
-            def step(name):
+            def step(name, size):
                 full.fill()
-                link.call(zk.set_data("/large", bytes(20000)))
+                link.call(zk.set_data("/large", bytes(size)))
                 seen.update(scrape(full))
                 return seen.get(series_of(full, name), 0) > 0
-            wait_for(lambda: step("conclave_snapshot_failures_total"), "a snapshot that fails")
+            wait_for(lambda: step("conclave_snapshot_failures_total", 1000), "a snapshot that fails")
             expect_firing(healthy, healthy | seen, ["SnapshotsFail"])
             expect_firing(healthy, healthy | seen, ["DiskNearlyFull"], LATER)
-            wait_for(lambda: step("conclave_stepped_aside"), "the member to step aside")
+            # The file of the log that is in use has room for more entries than the snapshot comes after.
+            wait_for(lambda: step("conclave_stepped_aside", 50000), "the member to step aside")
         expect_firing(healthy, healthy | seen, ["SteppedAside"])
 
 
