@@ -52,20 +52,19 @@ const struct command_usage MIGRATE_USAGE = {
     .forms =
         (const char *const[]){"follow --from HOST:QUORUMPORT,... [options]", "status [options]",
                               "verify --from HOST:QUORUMPORT,... [options]",
-                              "cut [--yes] [--stop-cmd COMMAND] --folder DIR... [options]",
-                              "cut [--yes] --fence-cmd COMMAND [--stop-cmd COMMAND] [options]",
-                              NULL},
+                              "cut [--yes] --folder DIR... [options]",
+                              "cut [--yes] --fence-cmd COMMAND [options]", NULL},
     .about =
         "Takes over from a running Apache ZooKeeper, with its sessions, zxids and counters. docs/migration.md has the "
         "steps.\n"
         "\n"
         "  follow    this ensemble becomes a mirror: its leader joins ZooKeeper as an\n"
-        "            observer, and every transaction goes through its own log. It serves\n"
+        "            observer, and each transaction goes through its own log. It serves\n"
         "            reads and refuses writes. Nothing of ZooKeeper is changed\n"
         "  status    how far the mirror is: lag, nodes, sessions, digests of both sides\n"
-        "  verify    compares both trees node for node at one zxid, while writes go on\n"
-        "  cut       ZooKeeper stops, and this ensemble goes on in its place: only after it is\n"
-        "            proved that no acknowledged write is missing",
+        "  verify    compares both trees node for node at one zxid, under writes\n"
+        "  cut       ZooKeeper stops, and this ensemble goes on in its place: only\n"
+        "            after it is proved that no acknowledged write is missing",
     .rows = ROWS,
     .more =
         "Exit codes: 0 done, 1 the trees differ, or the proof failed and the mirror goes on following, 69 no server "
