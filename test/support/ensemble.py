@@ -6,6 +6,7 @@ Limits: loopback, no secret between the members.
 """
 
 import os
+import re
 import signal
 import socket
 import time
@@ -123,6 +124,11 @@ class Ensemble:
         """(leader, the other members), once one leads and all that live serve: a busy machine may elect at any moment."""
         leader = self.wait_leader()
         return leader, [member for member in self.members if member is not leader and member.alive()]
+
+    def term(self):
+        """The highest term of which a member has told in its log."""
+        return max((int(term) for member in self.members for term in re.findall(r"\bterm=(\d+)", member.log_tail(1 << 20))),
+                   default=0)
 
     def followers(self):
         return [member for member in self.members if member.alive() and mode_of(member) == "follower"]

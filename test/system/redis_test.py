@@ -624,6 +624,8 @@ def stopped_at(step, death, fault):
         assert not overlaps(writers)
         lost = lost_writes(cluster, writers[:1])
         assert not lost, f"lost {lost[:3]}"
+        if not met and " revoked: " in leader.text():
+            raise cases.Skip(f"the first manager lost its lead before the step {step}: the machine stood still")
         assert met or death == "drop-lease", f"it never came to {step}\n{cluster.told()}"
         return f"epochs {[epoch for epoch, _ in masters]}"
 
