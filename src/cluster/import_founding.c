@@ -175,6 +175,7 @@ static void warn_of_wait(struct import_founding *f)
 static int found_here(struct import_founding *f, char **ret_text)
 {
     char text[WAIT_TEXT_MAX];
+    assert(f->start.own.choice != 0);
     describe(f, text);
     log_always("server", "import-begins", "newest=%llu epoch=%lld zxid=0x%llx text=\"%s\"",
                (unsigned long long)f->start.id, (long long)f->start.own.rank.epoch,

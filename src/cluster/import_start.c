@@ -228,13 +228,15 @@ enum import_verdict import_start_decide(struct import_start *x, int64_t now_ms)
         return IMPORT_WAIT;
     }
     x->majority_ms = x->majority_ms < 0 ? now_ms : x->majority_ms;
-    if (choices_of(x, self) >= import_start_needed(x)) {
+    bool elected = choices_of(x, self) >= import_start_needed(x);
+    if (elected && x->own.choice != 0) {
         return IMPORT_FOUND; /* also if this server itself chose another */
     }
-    if (x->own.choice != 0 || (!all_heard(x) && now_ms - x->majority_ms < IMPORT_GRACE_MS)) {
+    if (!elected &&
+        (x->own.choice != 0 || (!all_heard(x) && now_ms - x->majority_ms < IMPORT_GRACE_MS))) {
         return IMPORT_WAIT;
     }
-    size_t best = best_place(x);
+    size_t best = elected ? self : best_place(x);
     assert(best < x->n_founders);
     x->own.choice = x->founders[best].id;
     x->own.chosen = card_at(x, best)->rank;

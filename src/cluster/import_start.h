@@ -4,7 +4,8 @@
  *
  *   fewer than a majority of the voters have a readable folder ─────────> WAIT
  *   all voters are heard, or IMPORT_GRACE_MS passed without the rest ───> CHOOSE the newest: durable before others see it
- *   a majority of the voters chose this server ─────────────────────────> FOUND: alone; the others join it
+ *   a majority of the voters chose this server ─────────────────────────> FOUND: alone; the others join it. Without a choice
+ *                                                                         of its own it chooses itself first
  *   somebody has founded (PEER_GROWN) ──────────────────────────────────> they join: bootstrap.h
  *   two folders have different transactions under one zxid ─────────────> CONFLICT: they are of two ensembles
  *
@@ -51,8 +52,8 @@ int import_card_decode(struct slice bytes, struct import_card *ret) CONCLAVE_MUS
 
 enum import_verdict {
     IMPORT_WAIT,
-    IMPORT_CHOOSE,   /* own.choice has changed, also to 0: make it durable, then tell all */
-    IMPORT_FOUND,    /* with the own folder */
+    IMPORT_CHOOSE, /* own.choice has changed, also to 0: make it durable, then tell all */
+    IMPORT_FOUND, /* with the own folder; there is an own choice, which keeps `gathering` across a restart */
     IMPORT_CONFLICT, /* own.conflict is set */
 };
 
