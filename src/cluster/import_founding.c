@@ -53,6 +53,18 @@ static int write_choice(const struct import_founding *f, char **ret_text)
     return rc;
 }
 
+/* What an ensemble began with that this server founded. A bad note only costs the other members' comparison. */
+static void read_begun(struct import_founding *f)
+{
+    struct error_text problem = {NULL};
+    struct imported_file imported;
+    if (imported_read(file_ops_system(), f->dir, &imported, &problem) == 0) {
+        f->founded = imported.epoch >= 0;
+        f->begun = (struct import_rank){.epoch = imported.epoch, .zxid = imported.zxid};
+    }
+    error_text_finish(&problem);
+}
+
 int import_founding_init(struct import_founding *f, const struct import_source *source,
                          const char *dir, const struct clock_source *clock, uint64_t id,
                          const struct configuration_member *founders, size_t n, char **ret_text)
@@ -67,17 +79,20 @@ int import_founding_init(struct import_founding *f, const struct import_source *
     import_start_init(&f->start, id, founders, n, &own);
     f->warn_at = founding_now_ms(f) + WARN_FIRST_MS;
     f->gathering = rc == 0 && source == NULL && own.choice != 0;
+    if (source == NULL) {
+        read_begun(f);
+    }
     return rc;
 }
 
 /* Cards */
 
-static void send_card(const struct import_founding *f, uint64_t to)
+static void send_card(const struct import_founding *f, const struct import_card *card, uint64_t to)
 {
-    struct buf card;
-    buf_init(&card, 0);
-    import_card_encode(&f->start.own, &card);
-    f->send(f->send_ctx, to, &card);
+    struct buf bytes;
+    buf_init(&bytes, 0);
+    import_card_encode(card, &bytes);
+    f->send(f->send_ctx, to, &bytes);
 }
 
 static void tell_all(struct import_founding *f)
@@ -85,7 +100,7 @@ static void tell_all(struct import_founding *f)
     const struct import_start *x = &f->start;
     for (size_t i = 0; i < x->n_founders; i++) {
         if (x->founders[i].id != x->id) {
-            send_card(f, x->founders[i].id);
+            send_card(f, &x->own, x->founders[i].id);
         }
     }
     f->tell_at = founding_now_ms(f) + TELL_MS;
@@ -93,8 +108,8 @@ static void tell_all(struct import_founding *f)
 
 void import_founding_link(struct import_founding *f, uint64_t id)
 {
-    if (f->source != NULL) {
-        send_card(f, id);
+    if (f->source != NULL || f->asks) {
+        send_card(f, &f->start.own, id);
     }
 }
 
@@ -103,10 +118,42 @@ void import_founding_hello(struct import_founding *f, const struct peer_identity
     import_start_hello(&f->start, who);
 }
 
+/* The founder's answer to a member that joined. */
+static void compare_with_begun(struct import_founding *f, uint64_t from,
+                               const struct import_card *card)
+{
+    const struct import_rank *own = &f->start.own.rank;
+    f->asks = false;
+    if (import_rank_newer(own, &card->rank)) {
+        log_warn_advice(
+            "server", "import-newer",
+            "keep version-2 of this server: its last transactions are not in the ensemble. None of them was "
+            "acknowledged, unless folders were lost or restored from backups: docs/migration.md",
+            "epoch=%lld zxid=0x%llx began-with=%llu its-epoch=%lld its-zxid=0x%llx",
+            (long long)own->epoch, (unsigned long long)own->zxid, (unsigned long long)from,
+            (long long)card->rank.epoch, (unsigned long long)card->rank.zxid);
+    }
+}
+
+/* The ensemble has begun: what was it begun with? */
+static void hear_begun(struct import_founding *f, uint64_t from, const struct import_card *card)
+{
+    if (f->founded && card->kind == IMPORT_GOOD) {
+        const struct import_card answer = {.kind = IMPORT_BEGUN, .rank = f->begun};
+        send_card(f, &answer, from);
+    } else if (f->asks && card->kind == IMPORT_BEGUN) {
+        compare_with_begun(f, from, card);
+    }
+}
+
 void import_founding_message(struct import_founding *f, uint64_t from, struct slice bytes)
 {
     struct import_card card;
-    if (f->source == NULL || import_card_decode(bytes, &card) != 0) {
+    if (import_card_decode(bytes, &card) != 0) {
+        return;
+    }
+    if (f->source == NULL) {
+        hear_begun(f, from, &card);
         return;
     }
     import_start_card(&f->start, from, &card);
@@ -163,9 +210,9 @@ static void warn_of_wait(struct import_founding *f)
     describe(f, text);
     log_warn_advice(
         "server", "import-waits",
-        "start the members that are not reached, and repair damaged folders from a backup; a member that will never come "
-        "back and was chosen: remove the file " CHOICE_FILE
-        " of those that chose it, and start them again",
+        "first start every member that is not reached: those with damaged or empty folders join. Put no older backup "
+        "in a folder's place: it proves nothing, and acknowledged writes would be lost. If the rest is lost for good, or the "
+        "member that was chosen: docs/migration.md, \"Without a majority\"",
         "folders=%zu needed=%zu text=\"%s\"", import_start_good(&f->start),
         import_start_needed(&f->start), text);
 }
@@ -187,6 +234,8 @@ static int found_here(struct import_founding *f, char **ret_text)
     f->source->release(f->source->ctx);
     f->source = NULL;
     f->gathering = true;
+    f->founded = true;
+    f->begun = f->start.own.rank;
     return 1;
 }
 
@@ -263,6 +312,10 @@ int import_founding_join(struct import_founding *f, char **ret_text)
     f->source->release(f->source->ctx);
     int rc = f->source->join(f->source->ctx, ret_text);
     f->source = NULL;
+    f->asks = own->kind == IMPORT_GOOD;
+    if (f->asks) {
+        tell_all(f);
+    }
     return rc;
 }
 

@@ -4,6 +4,9 @@
  *
  * The one that founds leads alone at first. It serves nobody, `gathering`, until a majority of the configured voters has
  * joined: until then the file CHOICE_FILE stays, also across a restart.
+ *
+ * A member that joins asks the founder what its folder had, because its own may have been newer: then it warns. Limit: only in
+ * the life in which it joins, and while the founder is there.
  */
 #ifndef CLUSTER_IMPORT_FOUNDING_H
 #define CLUSTER_IMPORT_FOUNDING_H
@@ -36,6 +39,9 @@ struct import_founding {
     const char *dir;                    /* data folder; borrowed */
     const struct clock_source *clock;
     bool gathering; /* the ensemble has begun, and waits for a majority */
+    bool founded;   /* it began with this server's folder, which had the rank `begun` */
+    struct import_rank begun;
+    bool asks; /* it joined with a readable folder, and does not know yet whether that was newer */
     bool told_conflict;
     int64_t tell_at; /* when the card is sent again, monotonic ms */
     int64_t warn_at; /* when the wait is logged next */
@@ -45,15 +51,18 @@ struct import_founding {
     void *send_ctx;
 };
 
-/* Reads the choice of an earlier life. source NULL: then only `gathering` matters. 0, or an error with *ret_text (free
- * it). */
+/* Reads the choice of an earlier life. source NULL: then only `gathering` and `founded` matter. 0, or an error with
+ * *ret_text (free it). */
 int import_founding_init(struct import_founding *f, const struct import_source *source,
                          const char *dir, const struct clock_source *clock, uint64_t id,
                          const struct configuration_member *founders, size_t n,
                          char **ret_text) CONCLAVE_MUST_USE;
 
+/* Also when the ensemble has begun. */
 void import_founding_link(struct import_founding *f, uint64_t id);
 void import_founding_hello(struct import_founding *f, const struct peer_identity *who);
+
+/* A card; also when the ensemble has begun. */
 void import_founding_message(struct import_founding *f, uint64_t from, struct slice card);
 
 /* Regular work until the ensemble has begun: every 50 ms. 1: the folder is a data folder now, open it; 0: wait; or an

@@ -35,7 +35,7 @@ void import_card_encode(const struct import_card *card, struct buf *out)
 int import_card_decode(struct slice bytes, struct import_card *ret)
 {
     uint64_t numbers[11];
-    if (bytes.len != CARD_SIZE || bytes.data[0] != CARD_VERSION || bytes.data[1] > IMPORT_GOOD) {
+    if (bytes.len != CARD_SIZE || bytes.data[0] != CARD_VERSION || bytes.data[1] > IMPORT_BEGUN) {
         return CONCLAVE_EPROTO;
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -56,13 +56,12 @@ int import_card_decode(struct slice bytes, struct import_card *ret)
 
 /* The decision */
 
-static bool rank_equal(const struct import_rank *a, const struct import_rank *b)
+bool import_rank_equal(const struct import_rank *a, const struct import_rank *b)
 {
     return a->epoch == b->epoch && a->zxid == b->zxid && a->digest == b->digest;
 }
 
-/* As Apache's election compares servers. */
-static bool rank_newer(const struct import_rank *a, const struct import_rank *b)
+bool import_rank_newer(const struct import_rank *a, const struct import_rank *b)
 {
     return a->epoch != b->epoch ? a->epoch > b->epoch : a->zxid > b->zxid;
 }
@@ -169,7 +168,7 @@ static size_t choices_of(const struct import_start *x, size_t place)
     for (size_t i = 0; i < x->n_founders; i++) {
         const struct import_card *card = card_at(x, i);
         count += is_voter(x, i) && card != NULL && card->choice == x->founders[place].id &&
-                 rank_equal(&card->chosen, &candidate->rank);
+                 import_rank_equal(&card->chosen, &candidate->rank);
     }
     return count;
 }
@@ -189,9 +188,9 @@ static size_t best_place(const struct import_start *x)
         bool better = best == x->n_founders || count > most;
         if (!better && count == most) {
             const struct import_card *other = card_at(x, best);
-            better =
-                rank_newer(&card->rank, &other->rank) || (!rank_newer(&other->rank, &card->rank) &&
-                                                          x->founders[i].id < x->founders[best].id);
+            better = import_rank_newer(&card->rank, &other->rank) ||
+                     (!import_rank_newer(&other->rank, &card->rank) &&
+                      x->founders[i].id < x->founders[best].id);
         }
         if (better) {
             best = i;
@@ -206,8 +205,9 @@ static bool choice_is_void(const struct import_start *x)
 {
     size_t i = import_place(x, x->own.choice);
     const struct import_card *card = i < x->n_founders ? card_at(x, i) : NULL;
-    return i == x->n_founders || (card != NULL && (card->kind != IMPORT_GOOD ||
-                                                   !rank_equal(&card->rank, &x->own.chosen)));
+    return i == x->n_founders ||
+           (card != NULL &&
+            (card->kind != IMPORT_GOOD || !import_rank_equal(&card->rank, &x->own.chosen)));
 }
 
 enum import_verdict import_start_decide(struct import_start *x, int64_t now_ms)

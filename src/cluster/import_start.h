@@ -29,10 +29,16 @@ struct import_rank {
     uint64_t digest; /* of the state; it only tells whether two are the same */
 };
 
+bool import_rank_equal(const struct import_rank *a, const struct import_rank *b);
+
+/* As Apache's election compares servers. */
+bool import_rank_newer(const struct import_rank *a, const struct import_rank *b);
+
 enum import_kind {
     IMPORT_NONE,    /* no folder, an empty one, or nothing is known */
     IMPORT_DAMAGED, /* it cannot be used */
     IMPORT_GOOD,
+    IMPORT_BEGUN, /* the ensemble began with the sender's folder, which had this rank */
 };
 
 struct import_card {

@@ -361,10 +361,10 @@ static void on_link(void *ctx, uint64_t id, bool up)
 {
     struct replica *n = ctx;
     replication_notes_link((unsigned long long)member_number((int64_t)id), up);
+    if (up) {
+        import_founding_link(&n->import, id);
+    }
     if (n->log == NULL) {
-        if (up && n->stage == NODE_FOUNDING) {
-            import_founding_link(&n->import, id);
-        }
         return;
     }
     replication_link(n->log, id, up);
@@ -388,9 +388,9 @@ static void on_hello(void *ctx, const struct peer_identity *who)
 static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice bytes)
 {
     struct replica *n = ctx;
-    if (channel == CHANNEL_IMPORT && n->stage == NODE_FOUNDING) {
+    if (channel == CHANNEL_IMPORT) {
         import_founding_message(&n->import, from, bytes);
-        n->at = 0;
+        n->at = n->stage == NODE_FOUNDING ? 0 : n->at;
     }
     if (n->log == NULL) {
         return;

@@ -24,7 +24,8 @@ static int import_step(void *ctx, size_t max_bytes, struct buf *out)
     return state_snapshot_step(ctx, max_bytes, out);
 }
 
-static int import_write(const struct server_options *o, struct state *state, char **ret_text)
+static int import_write(const struct server_options *o, int64_t epoch, struct state *state,
+                        char **ret_text)
 {
     struct error_text problem = {NULL};
     const struct found_folder folder = {
@@ -33,6 +34,7 @@ static int import_write(const struct server_options *o, struct state *state, cha
         .index = IMPORT_INDEX,
         .term = IMPORT_TERM,
         .imported_zxid = state_zxid(state),
+        .imported_epoch = epoch,
         .step = import_step,
         .ctx = state,
     };
@@ -95,6 +97,24 @@ static int import_read(struct apache_import *x, char **ret_text)
     return 0;
 }
 
+/* The files that were read again must be those that the other members chose. */
+static int import_compare_card(const struct apache_import *x, char **ret_text)
+{
+    const struct import_rank *shown = &x->source.card.rank;
+    const struct import_rank now = {x->found.epoch, x->found.zxid, state_digest_now(x->state)};
+    if (x->source.card.kind != IMPORT_GOOD || import_rank_equal(shown, &now)) {
+        return 0;
+    }
+    return text_fail(
+        ret_text, CONCLAVE_EFOREIGN,
+        "the files of ZooKeeper in %s changed while this server waited for the other members: they had epoch %lld, zxid "
+        "0x%llx, digest %016llx when the members chose them, and have epoch %lld, zxid 0x%llx, digest %016llx "
+        "now. Nothing was made of them: stop what writes there, and start this server again",
+        x->options->data_dir, (long long)shown->epoch, (unsigned long long)shown->zxid,
+        (unsigned long long)shown->digest, (long long)now.epoch, (unsigned long long)now.zxid,
+        (unsigned long long)now.digest);
+}
+
 /* Makes the folder; the state is used up. */
 static int import_found(void *ctx, char **ret_text)
 {
@@ -103,8 +123,9 @@ static int import_found(void *ctx, char **ret_text)
     if (x->state == NULL) {
         apache_found_finish(&x->found);
         rc = import_read(x, ret_text);
+        rc = rc == 0 ? import_compare_card(x, ret_text) : rc;
     }
-    rc = rc == 0 ? import_write(x->options, x->state, ret_text) : rc;
+    rc = rc == 0 ? import_write(x->options, x->found.epoch, x->state, ret_text) : rc;
     if (rc == 0) {
         import_tell(x->options->data_dir, &x->found, x->state);
     }
@@ -154,7 +175,8 @@ static int import_show(struct apache_import *x, char **ret_text)
         s->damage = x->damage;
         log_error_advice(
             "server", "import-impossible",
-            "start the other members: this one joins them; if a majority is damaged, repair the files",
+            "start the other members: this one joins them; put no older backup in its place; if a majority is damaged: "
+            "docs/migration.md, \"Without a majority\"",
             "data=\"%s\" text=\"%s\"", x->options->data_dir, x->damage);
         return 0;
     }

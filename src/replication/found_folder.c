@@ -136,7 +136,8 @@ int found_folder_make(const struct found_folder *f, struct error_text *problem)
         rv = found_write_snapshot(f, &folder, buf_slice(&configuration), problem);
     }
     if (rv == 0 && f->imported_zxid >= 0) {
-        rv = imported_write(folder.ops, f->dir, f->imported_zxid, problem);
+        const struct imported_file imported = {f->imported_zxid, f->imported_epoch};
+        rv = imported_write(folder.ops, f->dir, &imported, problem);
     }
     if (rv == 0) {
         rv = data_folder_set_ready(&folder, problem);
@@ -196,18 +197,21 @@ int found_folder_leave(const char *dir, int64_t imported_zxid, struct error_text
         remove_leftover(&l, METADATA_FILE);
         rv = l.error == 0 ? 0 : error_text_file(problem, l.error, "cannot empty", dir);
     }
-    return rv == 0 ? imported_write(ops, dir, imported_zxid, problem) : rv;
+    const struct imported_file imported = {imported_zxid, -1};
+    return rv == 0 ? imported_write(ops, dir, &imported, problem) : rv;
 }
 
 int found_folder_look(const char *dir, struct found_look *ret, struct error_text *problem)
 {
     const struct file_ops *ops = file_ops_system();
     struct marker marker = {0};
+    struct imported_file imported = {.zxid = -1};
     *ret = (struct found_look){.imported_zxid = -1};
     int rv = marker_read(ops, dir, &marker, problem);
     if (rv == 0) {
         ret->ready = marker.ready;
-        rv = imported_read(ops, dir, &ret->imported_zxid, problem);
+        rv = imported_read(ops, dir, &imported, problem);
+        ret->imported_zxid = imported.zxid;
     }
     if (rv == CONCLAVE_NO_NODE) {
         error_text_finish(problem);

@@ -23,8 +23,10 @@ struct found_folder {
     uint64_t index;     /* of the last entry that the state contains, at least 2 */
     uint64_t term;      /* of that entry, at least 1 */
 
-    /* The folder has the files of an Apache ZooKeeper, up to this zxid, from which the state comes; -1: it has none. */
+    /* The folder has the files of an Apache ZooKeeper, up to this zxid and of this epoch, from which the state comes;
+     * zxid -1: it has none. */
     int64_t imported_zxid;
+    int64_t imported_epoch;
 
     /* The state, in pieces, as state_snapshot_step: appends about max_bytes; 1: more, 0: done, or an error. */
     int (*step)(void *ctx, size_t max_bytes, struct buf *out);

@@ -226,6 +226,64 @@ def test_two_bad_wait_for_repair():
         all_show(t, want)
 
 
+def until_log(server, *texts):
+    """Waits until the server has logged all of these."""
+    deadline = time.monotonic() + WAIT_S
+    while not all(text in server.log_tail(100000) for text in texts):
+        assert time.monotonic() < deadline and server.alive(), (texts, server.log_tail(3000))
+        time.sleep(0.05)
+
+
+def put_in_place(t, source, target):
+    """The folder of a member takes the place of another's."""
+    shutil.rmtree(version_2(t.data(target)), ignore_errors=True)
+    shutil.copytree(version_2(t.data(source)), version_2(t.data(target)))
+
+
+def test_two_lost_and_the_operator_decides():
+    """docs/migration.md, "Without a majority": the folder that is left takes the place of one that is lost."""
+    with Takeover() as t:
+        link = every_kind(any_leader(t.apache))
+        want = tree_of(t.apache.members[0])
+        t.end_apache()
+        link.drop()
+        damaged(t, 1)
+        without_folder(t, 2)
+        t.start()
+        until_log(t.ours[0], "import-waits", "Put no older backup in a folder's place", "docs/migration.md")
+        until_log(t.ours[1], "import-impossible", "put no older backup in its place")
+        for server in t.ours:
+            server.stop()
+        put_in_place(t, 0, 1)
+        for i in range(3):
+            choice = os.path.join(t.data(i), "import-choice")
+            if os.path.exists(choice):
+                os.remove(choice)
+        t.start()
+        all_show(t, want)
+
+
+def test_a_newer_member_that_joins_is_named():
+    """Two members have an older backup, against all advice: the third joins, and says that its folder is newer."""
+    with Takeover() as t:
+        every_kind(any_leader(t.apache)).drop()
+        bad = random.randrange(3)
+        older(t, bad)
+        t.end_apache()
+        other, late = random.sample([i for i in range(3) if i != bad], 2)
+        kept = contents(t.data(late))
+        put_in_place(t, bad, other)
+        t.start([t.ours[bad], t.ours[other]])
+        t.leader(serving=2)
+        t.start([t.ours[late]])
+        t.leader(serving=3)
+        assert "/later19" not in tree_of(t.ours[late])
+        until_log(t.ours[late], "warn", "import-newer", "its-zxid=0x", "keep version-2 of this server")
+        assert not [server for server in (t.ours[bad], t.ours[other]) if "import-newer" in server.log_tail(100000)]
+        have = contents(t.data(late))
+        assert {name: have[name] for name in kept} == kept
+
+
 def test_empty_servers_wait_for_the_one_with_files():
     """Two members without any folder are a majority of new servers, but found nothing beside one that has data."""
     with Takeover() as t:

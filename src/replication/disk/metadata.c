@@ -276,37 +276,44 @@ int healing_read(const struct file_ops *ops, const char *dir, struct healing_fil
     return 0;
 }
 
-static size_t imported_text(int64_t zxid, char text[TEXT_MAX])
+static size_t imported_text(const struct imported_file *f, char text[TEXT_MAX])
 {
-    int len = snprintf(text, TEXT_MAX, "Conclave imported\nzxid %016" PRIx64 "\n", (uint64_t)zxid);
+    char epoch[32] = "";
+    if (f->epoch >= 0) {
+        (void)snprintf(epoch, sizeof epoch, "epoch %" PRId64 "\n", f->epoch);
+    }
+    int len = snprintf(text, TEXT_MAX, "Conclave imported\nzxid %016" PRIx64 "\n%s",
+                       (uint64_t)f->zxid, epoch);
     return add_checksum(text, len);
 }
 
-int imported_write(const struct file_ops *ops, const char *dir, int64_t zxid,
+int imported_write(const struct file_ops *ops, const char *dir, const struct imported_file *f,
                    struct error_text *problem)
 {
     char text[TEXT_MAX];
-    size_t len = imported_text(zxid, text);
+    size_t len = imported_text(f, text);
     return metadata_replace_file(ops, dir, IMPORTED_FILE, text, len, problem);
 }
 
-int imported_read(const struct file_ops *ops, const char *dir, int64_t *ret,
+int imported_read(const struct file_ops *ops, const char *dir, struct imported_file *ret,
                   struct error_text *problem)
 {
     char text[TEXT_MAX + 1];
     char again[TEXT_MAX];
     size_t len = 0;
     uint64_t zxid = 0;
+    struct imported_file f = {0, -1};
     int rv = read_file(ops, dir, IMPORTED_FILE, text, &len, problem);
     if (rv != 0) {
         return rv;
     }
     /* NOLINTNEXTLINE(cert-err34-c): a wrong value differs when it is written again */
-    if (sscanf(text, "Conclave imported\nzxid %" SCNx64, &zxid) != 1 ||
-        imported_text((int64_t)zxid, again) != len || memcmp(text, again, len) != 0) {
+    int n = sscanf(text, "Conclave imported\nzxid %" SCNx64 "\nepoch %" SCNd64, &zxid, &f.epoch);
+    f.zxid = (int64_t)zxid;
+    if (n < 1 || imported_text(&f, again) != len || memcmp(text, again, len) != 0) {
         return damaged(problem, dir, IMPORTED_FILE);
     }
-    *ret = (int64_t)zxid;
+    *ret = f;
     return 0;
 }
 

@@ -55,6 +55,13 @@ struct choice_file {
     uint64_t digest;
 };
 
+/* The files of an Apache ZooKeeper in a folder that has data of ours. */
+struct imported_file {
+    int64_t zxid; /* their last one, when they were imported */
+    int64_t
+        epoch; /* theirs, in the folder that the data come from; -1: they come from another member */
+};
+
 /* 0, or CONCLAVE_NO_NODE (the file does not exist), CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (an unknown version),
  * CONCLAVE_EIO, CONCLAVE_ENOMEM. */
 int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
@@ -66,8 +73,7 @@ int healing_read(const struct file_ops *ops, const char *dir, struct healing_fil
 int choice_read(const struct file_ops *ops, const char *dir, struct choice_file *ret,
                 struct error_text *problem) CONCLAVE_MUST_USE;
 
-/* *ret: the last zxid of Apache ZooKeeper's files in this folder when they were imported. */
-int imported_read(const struct file_ops *ops, const char *dir, int64_t *ret,
+int imported_read(const struct file_ops *ops, const char *dir, struct imported_file *ret,
                   struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* 0: durable; or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then the old or the new version may be found
@@ -81,7 +87,7 @@ int metadata_write(const struct file_ops *ops, const char *dir, const struct met
                    struct error_text *problem) CONCLAVE_MUST_USE;
 int healing_write(const struct file_ops *ops, const char *dir, const struct healing_file *h,
                   struct error_text *problem) CONCLAVE_MUST_USE;
-int imported_write(const struct file_ops *ops, const char *dir, int64_t zxid,
+int imported_write(const struct file_ops *ops, const char *dir, const struct imported_file *f,
                    struct error_text *problem) CONCLAVE_MUST_USE;
 int choice_write(const struct file_ops *ops, const char *dir, const struct choice_file *c,
                  struct error_text *problem) CONCLAVE_MUST_USE;

@@ -173,7 +173,7 @@ static void test_cards_as_bytes(void **state)
     bytes.data[0]++;
     assert_int_equal(import_card_decode(buf_slice(&bytes), &again), CONCLAVE_EPROTO);
     bytes.data[0]--;
-    bytes.data[1] = IMPORT_GOOD + 1;
+    bytes.data[1] = IMPORT_BEGUN + 1;
     assert_int_equal(import_card_decode(buf_slice(&bytes), &again), CONCLAVE_EPROTO);
     buf_finish(&bytes);
 }
