@@ -140,6 +140,13 @@ def test_reads_are_served_and_writes_refused():
                 err, _ = reader.call(request)
                 assert err == NOT_READ_ONLY, (request, err)
             reader.drop()
+        shown = subprocess.run([program(), "get", "--read-only", "--server", m.ours.hosts, "/seen"], capture_output=True, text=True,
+                               timeout=60, check=False)
+        assert (shown.returncode, shown.stdout.strip()) == (0, "one"), shown
+        for words in (["get", "/seen"], ["set", "/seen", "two"]):
+            sent_away = subprocess.run([program(), *words, "--server", m.ours.hosts], capture_output=True, text=True, timeout=60,
+                                       check=False)
+            assert sent_away.returncode == 69 and "--read-only" in sent_away.stderr, sent_away
         # A client of the source that comes here is sent away without an answer, and its session lives.
         try:
             lost = zk.Connection(m.ours.members[0].address, 40000, patience_s=5, session_id=link.session_id, passwd=link.passwd)

@@ -171,10 +171,13 @@ int fail_unreachable(const char *command, const struct conclave_client *client,
                 command, servers_in_use->text);
         return CLI_EXIT_UNAVAILABLE;
     }
-    bool down = strstr(why, "refused") != NULL;
-    fprintf(stderr, "conclave %s: cannot connect: %s%s\n", command, why,
-            down ? "; start a server (\"conclave server\") or name one with --server HOST:PORT"
-                 : "");
+    const char *advice = "";
+    if (strstr(why, "refused") != NULL) {
+        advice = "; start a server (\"conclave server\") or name one with --server HOST:PORT";
+    } else if (strstr(why, "only permits reads") != NULL) {
+        advice = "; commands that read do so with --read-only";
+    }
+    fprintf(stderr, "conclave %s: cannot connect: %s%s\n", command, why, advice);
     return CLI_EXIT_UNAVAILABLE;
 }
 

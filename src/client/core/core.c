@@ -306,6 +306,7 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     struct wire_reader tail = rd;
     c->read_only = wire_left(&tail) > 0 && wire_read_boolean(&tail);
     if (c->read_only && (!c->options.read_only || c->session_id != 0)) {
+        c->link_problem = "the server only permits reads: it mirrors a ZooKeeper, or has no quorum";
         return CONCLAVE_EDISCONNECTED; /* it cannot keep a session alive */
     }
     if (!c->read_only) {
