@@ -18,7 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 10, HAND_LOOK_MS = 200, FEED_BYTES = 4 << 20, SERVERS_MAX = 32 };
+enum {
+    LOOK_MS = 10,
+    HAND_LOOK_MS = 200,
+    STOP_WAIT_MS = 10000,
+    FEED_BYTES = 4 << 20,
+    SERVERS_MAX = 32
+};
 
 struct cut {
     const struct migrate_options *o;
@@ -126,33 +132,33 @@ static bool source_listens(const struct cut *c)
     return listens;
 }
 
-static int wait_for_hand(const struct cut *c)
+/* Waits until no server listens any more; 0, or the exit code. */
+static int wait_until_stopped(const struct cut *c, int64_t wait_ms, int64_t look_ms)
 {
-    fprintf(stderr, "Stop all ZooKeeper servers now (their services, too). Waiting ...\n");
-    for (int64_t waited = 0; waited < c->o->wait_ms; waited += HAND_LOOK_MS) {
-        if (!source_listens(c)) {
-            return 0;
+    int64_t end_ms = cut_now_ms() + wait_ms;
+    while (source_listens(c)) {
+        if (cut_now_ms() >= end_ms) {
+            return go_back(c, "a ZooKeeper server still listens on its quorum port");
         }
-        (void)usleep(HAND_LOOK_MS * 1000);
+        (void)usleep((useconds_t)look_ms * 1000);
     }
-    return go_back(c, "a ZooKeeper server still listens on its quorum port");
+    return 0;
 }
 
 static int stop_source(struct cut *c)
 {
     c->began_ms = cut_now_ms();
+    int code = 0;
     if (c->o->stop == NULL) {
-        int code = wait_for_hand(c);
-        c->stopped_ms = cut_now_ms();
-        return code;
+        fprintf(stderr, "Stop all ZooKeeper servers now (their services, too). Waiting ...\n");
+        code = wait_until_stopped(c, c->o->wait_ms, HAND_LOOK_MS);
+    } else if (cut_run(c->o->stop, "--stop-cmd")) {
+        code = wait_until_stopped(c, STOP_WAIT_MS, LOOK_MS);
+    } else {
+        code = go_back(c, "ZooKeeper may still run");
     }
-    bool stopped = cut_run(c->o->stop, "--stop-cmd");
     c->stopped_ms = cut_now_ms();
-    if (!stopped) {
-        return go_back(c, "ZooKeeper may still run");
-    }
-    return source_listens(c) ? go_back(c, "a ZooKeeper server still listens on its quorum port")
-                             : 0;
+    return code;
 }
 
 /* The last read through the source's quorum */
@@ -374,7 +380,9 @@ static int check_ready(const struct cut *c)
             "conclave migrate: this ensemble is no mirror: begin with \"conclave migrate follow\"\n");
         return CLI_EXIT_FAILED;
     }
-    if (!c->s.synced || strcmp(c->s.stage, "following") != 0) {
+    /* Of a ZooKeeper that has ended already, the folders have what the mirror lacks. */
+    bool follows = strcmp(c->s.stage, "following") == 0;
+    if (!c->s.synced || (!follows && (c->o->fence != NULL || source_listens(c)))) {
         fprintf(stderr, "conclave migrate: the mirror is not up to date: %s%s%s\n", c->s.stage,
                 c->s.trouble[0] != '\0' ? ": " : "", c->s.trouble);
         return CLI_EXIT_FAILED;
