@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* SEEK_DATA */
 #include "apache/input.h"
 
 #include "apache/snappy_blocks.h"
@@ -191,6 +192,16 @@ struct slice apache_input_ahead(const struct apache_input *in)
 {
     assert(in->taken <= in->window.len);
     return slice_make(buf_slice(&in->window).data + in->taken, in->window.len - in->taken);
+}
+
+bool apache_input_hole_follows(const struct apache_input *in)
+{
+    if (in->gz != NULL || in->blocks != NULL) {
+        return false;
+    }
+    off_t at = lseek(in->fd, 0, SEEK_CUR);
+    bool hole = at >= 0 && lseek(in->fd, at, SEEK_DATA) < 0 && errno == ENXIO;
+    return hole && lseek(in->fd, at, SEEK_SET) == at;
 }
 
 void apache_input_skip(struct apache_input *in, size_t len)

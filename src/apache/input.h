@@ -34,6 +34,9 @@ int apache_input_left(struct apache_input *in, size_t max, size_t *ret,
  * next call. */
 struct slice apache_input_ahead(const struct apache_input *in);
 
+/* Whether nothing but a hole of the file is behind what is ahead: zeroes that need no reading. */
+bool apache_input_hole_follows(const struct apache_input *in);
+
 /* Leaves out bytes of what is ahead. */
 void apache_input_skip(struct apache_input *in, size_t len);
 

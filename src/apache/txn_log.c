@@ -172,8 +172,11 @@ static int end_unfinished(struct apache_txn_log *log, uint64_t offset, char **re
 static int end_in_zeroes(struct apache_txn_log *log, uint64_t offset, char **ret_error)
 {
     struct slice rest;
-    int rc = read_rest(log, &rest, ret_error);
     log->ended = true;
+    if (all_zero(apache_input_ahead(log->in)) && apache_input_hole_follows(log->in)) {
+        return 0;
+    }
+    int rc = read_rest(log, &rest, ret_error);
     return rc == 0 && !all_zero(rest)
                ? txn_log_refuse(log, offset, "an entry is empty, and something follows it",
                                 ret_error)

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -298,6 +299,47 @@ static void test_a_log_cut_anywhere_gives_the_entries_before(void **unused)
     place_remove(&p);
 }
 
+/* Apache lengthens its logs by 64 MiB or more without writing: that costs neither reading nor memory, and what is written behind
+ * it by mistake is still seen. */
+static void test_a_log_lengthened_by_a_hole(void **unused)
+{
+    (void)unused;
+    enum { HOLE = 200 << 20, GROWN_MAX_KB = 50 << 10 };
+    struct place p;
+    struct state *s;
+    char *file;
+    char name[160];
+    size_t last;
+    struct rusage before;
+    struct rusage after;
+    struct apache_found found;
+    struct state *got;
+    char *error;
+    place_make(&p);
+    export_sample(&p, &s, &file);
+    struct buf log = make_log(0, &last);
+    snprintf(name, sizeof name, "%s/log.6", p.inner);
+    write_bytes(name, buf_slice(&log));
+    assert_int_equal(truncate(name, HOLE), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_int_equal(read_folder(&p, &found, &got, &error), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_true(after.ru_maxrss - before.ru_maxrss < GROWN_MAX_KB);
+    assert_int_equal(found.transactions, TRANSACTIONS);
+    apache_found_finish(&found);
+    state_destroy(got);
+    int fd = open(name, O_WRONLY | O_APPEND);
+    assert_true(fd >= 0 && fd_write_all(fd, slice_str("x")));
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(read_folder(&p, &found, &got, &error), CONCLAVE_ECORRUPT);
+    assert_non_null(strstr(error, "something follows it"));
+    free(error);
+    buf_finish(&log);
+    free(file);
+    state_destroy(s);
+    place_remove(&p);
+}
+
 /* Two damaged entries of six: both are listed with their places, and the others are counted. */
 static void test_each_damage_of_a_log_is_listed(void **unused)
 {
@@ -453,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_no_flipped_or_missing_byte_of_a_snapshot_is_taken),
         cmocka_unit_test(test_no_flipped_byte_of_a_log_is_taken),
         cmocka_unit_test(test_a_log_cut_anywhere_gives_the_entries_before),
+        cmocka_unit_test(test_a_log_lengthened_by_a_hole),
         cmocka_unit_test(test_each_damage_of_a_log_is_listed),
         cmocka_unit_test(test_another_state_is_not_equal),
         cmocka_unit_test(test_a_state_in_between),
