@@ -73,13 +73,12 @@ struct apache_import {
 };
 
 /* Reads the folder. Errors as apache_folder_read; CONCLAVE_EFOREIGN: there is nothing in it. */
-static int import_read(struct apache_import *x, char **ret_text)
+static int import_read_files(struct apache_import *x, char **ret_text)
 {
     const struct server_options *o = x->options;
     struct hash_key key;
     char *text = NULL;
     random_bytes(&key, sizeof key);
-    log_always("server", "importing", "data=\"%s\" from=\"Apache ZooKeeper\"", o->data_dir);
     int rc = apache_folder_read(o->data_dir, o->apache_log_dir, &key, &x->found, &x->state, &text);
     if (rc != 0) {
         return import_fail(rc, text, ret_text);
@@ -95,6 +94,13 @@ static int import_read(struct apache_import *x, char **ret_text)
             o->data_dir);
     }
     return 0;
+}
+
+static int import_read(struct apache_import *x, char **ret_text)
+{
+    log_always("server", "importing", "data=\"%s\" from=\"Apache ZooKeeper\"",
+               x->options->data_dir);
+    return import_read_files(x, ret_text);
 }
 
 /* The files that were read again must be those that the other members chose. */
@@ -193,11 +199,11 @@ static int import_show(struct apache_import *x, char **ret_text)
     return 0;
 }
 
-/* Whether Apache's files are as they were when they were imported. */
+/* Whether Apache's files are as they were when they were imported: 0; CONCLAVE_EFOREIGN: they are not, or were never
+ * imported; or an error of apache_folder_last_zxid, which may leave *ret_text NULL. */
 static int import_compare(const struct server_options *o, int64_t imported, char **ret_text)
 {
     int64_t last;
-    char *text;
     if (imported < 0) {
         return text_fail(
             ret_text, CONCLAVE_EFOREIGN,
@@ -205,7 +211,7 @@ static int import_compare(const struct server_options *o, int64_t imported, char
             "version-2 away to use the first, or everything else but myid to import the second",
             o->data_dir);
     }
-    int rc = apache_folder_last_zxid(o->data_dir, o->apache_log_dir, &last, &text);
+    int rc = apache_folder_last_zxid(o->data_dir, o->apache_log_dir, &last, ret_text);
     if (rc == 0 && last > imported) {
         return text_fail(
             ret_text, CONCLAVE_EFOREIGN,
@@ -214,13 +220,21 @@ static int import_compare(const struct server_options *o, int64_t imported, char
             "everything else but myid to import anew",
             o->data_dir, (unsigned long long)imported, (unsigned long long)last);
     }
-    if (rc != 0) {
-        log_warn_advice(
-            "server", "old-files-unreadable", "move version-2 away when nobody needs it any longer",
-            "data=\"%s\" error=\"%s\"", o->data_dir, text != NULL ? text : conclave_strerror(rc));
-        free(text);
+    return rc;
+}
+
+static int import_check_old_files(const struct server_options *o, int64_t imported, char **ret_text)
+{
+    char *text = NULL;
+    int rc = import_compare(o, imported, &text);
+    if (rc == 0 || rc == CONCLAVE_EFOREIGN || rc == CONCLAVE_ENOMEM) {
+        return rc == 0 ? 0 : import_fail(rc, text, ret_text);
     }
-    return rc == CONCLAVE_ENOMEM ? rc : 0;
+    log_warn_advice(
+        "server", "old-files-unreadable", "move version-2 away when nobody needs it any longer",
+        "data=\"%s\" error=\"%s\"", o->data_dir, text != NULL ? text : conclave_strerror(rc));
+    free(text);
+    return 0;
 }
 
 /* Whether the folder has files of Apache's that no server of ours has taken over yet. */
@@ -238,7 +252,66 @@ static int import_is_due(const struct server_options *o, bool *ret, char **ret_t
         return import_fail(rc, error_text_take(&problem, rc), ret_text);
     }
     *ret = !look.ready;
-    return look.ready && files ? import_compare(o, look.imported_zxid, ret_text) : 0;
+    return look.ready && files ? import_check_old_files(o, look.imported_zxid, ret_text) : 0;
+}
+
+static int look_at_files(const struct server_options *o, struct apache_import_look *ret)
+{
+    struct apache_import x = {.options = o};
+    int rc = import_read_files(&x, &ret->text);
+    if (rc != 0) {
+        ret->files = APACHE_FILES_UNUSABLE;
+        return rc == CONCLAVE_ENOMEM ? rc : 0;
+    }
+    *ret = (struct apache_import_look){
+        .files = APACHE_FILES_DUE,
+        .snapshot = x.found.snapshot,
+        .transactions = x.found.transactions,
+        .epoch = x.found.epoch,
+        .zxid = x.found.zxid,
+        .time_ms = x.found.time_ms,
+        .unfinished = x.found.unfinished,
+        .unfinished_at = x.found.unfinished_at,
+    };
+    x.found.snapshot = NULL;
+    x.found.unfinished = NULL;
+    state_destroy(x.state);
+    apache_found_finish(&x.found);
+    return 0;
+}
+
+int apache_import_look(const struct server_options *o, struct apache_import_look *ret)
+{
+    struct error_text problem = {NULL};
+    struct found_look look;
+    bool files = apache_folder_is(o->data_dir);
+    *ret = (struct apache_import_look){.files = APACHE_FILES_NONE};
+    if (!files && !apache_folder_was(o->data_dir)) {
+        return 0;
+    }
+    int rc = found_folder_look(o->data_dir, &look, &problem);
+    error_text_finish(&problem);
+    if (rc != 0) {
+        return rc == CONCLAVE_ENOMEM ? rc : 0;
+    }
+    if (!look.ready) {
+        return look_at_files(o, ret);
+    }
+    rc = files ? import_compare(o, look.imported_zxid, &ret->text) : 0;
+    if (rc == CONCLAVE_EFOREIGN) {
+        ret->files = APACHE_FILES_BESIDE;
+        return 0;
+    }
+    apache_import_look_finish(ret); /* what cannot be read does not count any more */
+    return rc == CONCLAVE_ENOMEM ? rc : 0;
+}
+
+void apache_import_look_finish(struct apache_import_look *look)
+{
+    free(look->text);
+    free(look->snapshot);
+    free(look->unfinished);
+    *look = (struct apache_import_look){.files = APACHE_FILES_NONE};
 }
 
 int apache_import_open(const struct server_options *o, struct apache_import **ret, char **ret_text)

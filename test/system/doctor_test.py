@@ -309,6 +309,95 @@ def test_data_folder():
         server.destroy()
 
 
+# As a server writes it.
+CHOICE = """Conclave import choice
+member 2
+epoch 7
+zxid 0000000000000099
+digest 0000000000000000
+checksum c274f4875b3dc25a
+"""
+
+
+def test_folder_of_zookeeper():
+    """Before an import: what is there, how old and how damaged it is, and what an earlier start of an ensemble left."""
+    server = filled()
+    try:
+        with Place() as place:
+            done = subprocess.run([program(), "export", "--from", os.path.join(server.folder, "data"), place.data],
+                                  capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done
+            inner = os.path.join(place.data, "version-2")
+            name, = os.listdir(inner)
+            snapshot = os.path.join(inner, name)
+            zxid = "0x" + name.split(".")[1]
+            before = state_of(place.data)
+
+            def what(answer, kind):
+                finding, = [f for f in answer["findings"] if f["name"] == kind]
+                return finding["where"], finding["what"]
+
+            where, text = what(place.expect(["import-due"]), "import-due")
+            assert where == place.data and f"last zxid {zxid}" in text and "epoch 0" in text and name in text, text
+            assert "the first start imports them" in text, text
+            assert time.strftime("%Y-", time.gmtime(os.stat(snapshot).st_mtime)) in text, text
+            assert state_of(place.data) == before, "the look changed the folder"
+
+            lines = place.servers(*LOCAL3)
+            assert "newest files of a majority" in what(place.expect(["import-due"], lines), "import-due")[1]
+            observer = lines.replace(";", ":observer;", 1)
+            assert "an observer joins" in what(place.expect(["import-due", "voters-even"], observer), "import-due")[1]
+
+            write = place.write
+            for name, text in (("currentEpoch", "7\n"), ("acceptedEpoch", "7\n")):
+                write(os.path.join("data", "version-2", name), text)
+            assert "epoch 7" in what(place.expect(["import-due"], lines), "import-due")[1]
+
+            week = time.time() - 30 * 86400
+            os.utime(snapshot, (week, week))
+            assert "30 days ago" in what(place.expect(["import-due", "import-old"], lines), "import-old")[1]
+            os.utime(snapshot)
+
+            kept = place.data + "-kept"
+            shutil.copytree(place.data, kept)
+
+            def again():
+                shutil.rmtree(place.data)
+                shutil.copytree(kept, place.data)
+
+            flip(snapshot, os.path.getsize(snapshot) // 2)
+            was = state_of(place.data)
+            assert snapshot in what(place.expect(["import-damaged"], lines), "import-damaged")[1]
+            assert state_of(place.data) == was
+            again()
+            with open(snapshot, "r+b") as file:
+                file.seek(4)
+                file.write(struct.pack(">i", 3))  # the format's version
+            assert "format 3" in what(place.expect(["import-damaged"], lines), "import-damaged")[1]
+            again()
+            os.remove(snapshot)
+            assert "no snapshot and no log" in what(place.expect(["import-damaged"]), "import-damaged")[1]
+            again()
+            write(os.path.join("data", "import-choice"), CHOICE)
+            where, text = what(place.expect(["import-choice", "import-due"], lines), "import-choice")
+            assert where == "import-choice" and "member 2 (epoch 7, zxid 0x99)" in text, text
+            write(os.path.join("data", "import-choice"), "Conclave import choice\nmember 2\n")
+            place.expect(["import-choice-damaged", "import-due"], lines)
+            again()
+
+            # After the import there is nothing to say, until ZooKeeper writes there again.
+            head = [program(), "server", place.config, "--listen", "127.0.0.1:0"]
+            place.expect(["import-due"])
+            with subprocess.Popen(head, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                assert "ready" in process.stdout.readline()
+                process.kill()
+            place.expect([])
+            os.remove(os.path.join(place.data, "imported"))
+            assert "were not imported" in what(place.expect(["data-beside-import"]), "data-beside-import")[1]
+    finally:
+        server.destroy()
+
+
 def test_folder_in_use():
     """A server that writes, cuts its log and takes snapshots all the while: nothing of that is a fault."""
     with Conclave(["--snapCount", "40", "--preAllocSize", "64"], admin=True) as server:

@@ -103,6 +103,7 @@ static void look_here(struct doctor *d, const char *file)
     d->owner = folder_check_owner(d->config->options.data_dir);
     doctor_certificates(d);
     doctor_folder(d);
+    doctor_import(d);
     doctor_disk(d);
     doctor_limits(d);
     doctor_hosts(d);

@@ -40,9 +40,14 @@ bool doctor_config(struct doctor *d, int argc, char **argv);
 void doctor_secrets(struct doctor *d);
 void doctor_certificates(struct doctor *d);
 
-/* The data folder: what it holds, and the disk below it. Limits of the process and of memory. */
+/* The data folder: what it holds, and the disk below it. */
 void doctor_folder(struct doctor *d);
 void doctor_disk(struct doctor *d);
+
+/* Files of an Apache ZooKeeper in the data folder, and what an import of them left. */
+void doctor_import(struct doctor *d);
+
+/* Of the process and of memory. */
 void doctor_limits(struct doctor *d);
 
 /* Host names and ports; doctor_peers after doctor_members. */

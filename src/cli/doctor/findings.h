@@ -73,6 +73,21 @@
     X(FOLDER_ASIDE, "damage-put-aside", NOTE, "check the disk, then remove the folder")            \
     X(FILE_UNREADABLE, "file-unreadable", PROBLEM,                                                 \
       "run this command as the server's user; check the disk")                                     \
+    X(IMPORT_DUE, "import-due", NOTE, "stop ZooKeeper, then start the server: docs/migration.md")  \
+    X(IMPORT_DAMAGED, "import-damaged", PROBLEM,                                                   \
+      "docs/migration.md, \"Messages\"; member of an ensemble: start it as it is, it joins the "   \
+      "others; put no older backup in its place")                                                  \
+    X(IMPORT_UNFINISHED, "import-unfinished", NOTE,                                                \
+      "nothing, if ZooKeeper was killed or still writes: nobody was told that it is written")      \
+    X(IMPORT_OLD, "import-old", WARNING,                                                           \
+      "make sure that it is no backup and that dataLogDir is right: later writes would be lost")   \
+    X(IMPORT_CHOICE, "import-choice", WARNING,                                                     \
+      "start a majority of the members; if the chosen one never comes back: docs/migration.md, "   \
+      "\"Without a majority\"")                                                                    \
+    X(CHOICE_DAMAGED, "import-choice-damaged", PROBLEM,                                            \
+      "docs/migration.md, \"Without a majority\", says when the file may be removed")              \
+    X(DATA_BESIDE, "data-beside-import", PROBLEM,                                                  \
+      "decide which data count, and move the others away: the server does not start with both")    \
     X(CLOCK_STEPPED, "clock-stepped", WARNING, "let one time service slew the clock (chrony)")     \
     X(CLOCK_DIFFERS, "clock-differs", WARNING,                                                     \
       "run a time service such as chrony on every server")                                         \
