@@ -299,6 +299,58 @@ static void test_a_log_cut_anywhere_gives_the_entries_before(void **unused)
     place_remove(&p);
 }
 
+/* In a copy of a folder these zeroes may be written; an entry behind them is found wherever it begins. */
+static void test_zeroes_behind_a_log_take_no_memory(void **unused)
+{
+    (void)unused;
+    enum { ZEROES = 200 << 20, MORE_MAX_KB = 64 << 10, AWAY = 3 << 18 };
+    struct place p;
+    struct state *s;
+    char *file;
+    char name[160];
+    size_t last;
+    struct rusage before;
+    struct rusage after;
+    place_make(&p);
+    export_sample(&p, &s, &file);
+    struct buf log = make_log(0, &last);
+    snprintf(name, sizeof name, "%s/log.6", p.inner);
+    write_bytes(name, buf_slice(&log));
+    int fd = open(name, O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, "", 1, (off_t)log.len + ZEROES), 1);
+    assert_int_equal(close(fd), 0);
+    struct apache_found found;
+    struct state *got;
+    char *error = NULL;
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_int_equal(read_folder(&p, &found, &got, &error), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_int_equal(found.transactions, TRANSACTIONS);
+    assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, MORE_MAX_KB);
+    apache_found_finish(&found);
+    state_destroy(got);
+    size_t entries = log.len;
+    for (size_t away = AWAY - 24; away <= AWAY + 24; away++) {
+        struct apache_survey survey;
+        log.len = entries;
+        for (size_t i = 0; i < away; i++) {
+            buf_append_u8(&log, 0);
+        }
+        put_entry(&log, SNAPSHOT_ZXID + TRANSACTIONS + 1);
+        write_bytes(name, buf_slice(&log));
+        assert_int_equal(apache_survey(p.dir, NULL, &survey, &error), 0);
+        assert_int_equal(survey.faults, 1);
+        assert_int_equal(survey.damages[0].offset, entries);
+        assert_int_equal(survey.files[1].transactions, TRANSACTIONS + 1);
+        apache_survey_finish(&survey);
+    }
+    buf_finish(&log);
+    free(file);
+    state_destroy(s);
+    place_remove(&p);
+}
+
 /* Apache lengthens its logs by 64 MiB or more without writing: that costs neither reading nor memory, and what is written behind
  * it by mistake is still seen. */
 static void test_a_log_lengthened_by_a_hole(void **unused)
@@ -495,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_no_flipped_or_missing_byte_of_a_snapshot_is_taken),
         cmocka_unit_test(test_no_flipped_byte_of_a_log_is_taken),
         cmocka_unit_test(test_a_log_cut_anywhere_gives_the_entries_before),
+        cmocka_unit_test(test_zeroes_behind_a_log_take_no_memory),
         cmocka_unit_test(test_a_log_lengthened_by_a_hole),
         cmocka_unit_test(test_each_damage_of_a_log_is_listed),
         cmocka_unit_test(test_another_state_is_not_equal),
