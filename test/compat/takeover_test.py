@@ -118,12 +118,13 @@ def there(t, load, rng, number):
     begin = time.monotonic_ns()
     trouble(t, rng)
     leader = t.leader()
+    serves_ms = (time.monotonic_ns() - begin) // 10**6
     load.change(leader, number)
     time.sleep(rng.uniform(*WRITING_S))
     load.pause()
     end = time.monotonic_ns()
     load.verify(leader)
-    return f"{trouble.__name__}: {load.measured(begin, end)}"
+    return f"{trouble.__name__}: all serve after {serves_ms} ms, {load.measured(begin, end)}"
 
 
 def back(t, load, rng, number):

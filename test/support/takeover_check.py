@@ -147,9 +147,10 @@ class Check:
         """How many appended values had no answer."""
         return sum(len(client.unknown) for client in self.clients.values())
 
-    def pauses(self, begin, end):
-        """For each client the longest time in ms without an acknowledged write that touches the time from begin to end (ns)."""
-        return sorted(longest_gap(client.times, begin, end) / 1e6 for client in self.clients.values())
+    def pauses(self, begin, end, kind=""):
+        """For each client whose name begins so, the longest time in ms without an acknowledged write that touches the time from
+        begin to end (ns); ascending."""
+        return sorted(longest_gap(client.times, begin, end) / 1e6 for name, client in self.clients.items() if name.startswith(kind))
 
     def silence(self, begin, end):
         """The longest time in ms in which no client's write was acknowledged."""

@@ -35,6 +35,7 @@ SESSION_MS = 120000  # long: a busy machine must not end a session
 PATIENCE_S = 150
 FOLDERS = ("appended", "counters", "ephemeral", "changing", "once", "groups")
 SHOWN = 12
+KINDS = {"all": "", "kazoo": "k", "Curator": "j", "C": "c"}
 
 
 def why_missing():
@@ -232,9 +233,12 @@ class Load:
     def measured(self, begin, end):
         """A text: the pauses of the clients in this time (ns)."""
         self.read()
-        pauses = self.check.pauses(begin, end)
-        return (f"pause p50 {pauses[len(pauses) // 2]:.0f} ms, max {pauses[-1]:.0f} ms, "
-                f"no write at all for {self.check.silence(begin, end):.0f} ms")
+        texts = []
+        for title, kind in KINDS.items():
+            pauses = self.check.pauses(begin, end, kind)
+            figures = (pauses[min(int(len(pauses) * part), len(pauses) - 1)] for part in (0.5, 0.99, 1))
+            texts.append(f"{title} {'/'.join(f'{figure:.0f}' for figure in figures)}")
+        return f"no write at all for {self.check.silence(begin, end):.0f} ms; pause of a client, p50/p99/max ms: {', '.join(texts)}"
 
 
 def tree_of(server):
