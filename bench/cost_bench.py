@@ -1,6 +1,7 @@
 """bench/run's part watched: what console, slow log, ended sessions and traces cost, all on beside all off.
 
     bench/cost_bench.py     this part alone, printed only
+    bench/run --part watched
 
 Promise: two of our servers. One has the console with its actions, the slow log, records of ended sessions and traces of one
 request in 100, with a collector that takes them, and somebody looks at the console's first page all the while; the other has
@@ -194,6 +195,9 @@ def measure(binary):
         if shutil.which("valgrind"):
             results["instructions"] = instructions(binary, collector)
             results["looking"] = looking(collector)
+        else:
+            print("no valgrind (Debian: valgrind): no instructions are counted; results.json gets only throughput, time and memory",
+                  flush=True)
         results.update({**throughput(binary, collector), "memory_kb": memory(binary, collector)})
         results["bytes_of_traces"] = collector.bytes
     return results

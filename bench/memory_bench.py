@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what a znode costs in memory: the same tree on Debian's Apache ZooKeeper and on ours, in one run.
 
-    bench/memory [--nodes N] [--data BYTES] [--heap SIZE] [--only zookeeper|conclave]
+    bench/memory_bench.py [--nodes N] [--data BYTES] [--heap SIZE] [--only zookeeper|conclave]
 
 Promise: N persistent nodes (names of ten characters, a thousand to a parent) of a few bytes of data are created by
 multis over one connection; the resident memory of the process before and after gives the bytes of a node, all told:
@@ -107,7 +107,7 @@ def measure(kind, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="memory", description="Bytes of memory for a znode, beside Apache ZooKeeper.")
+    parser = argparse.ArgumentParser(prog="memory_bench.py", description="Bytes of memory for a znode, beside Apache ZooKeeper.")
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--data", type=int, default=100, help="bytes of data of each node")
     parser.add_argument("--heap", default="4g", help="the JVM's -Xmx")
