@@ -169,8 +169,8 @@ static int end_unfinished(struct apache_txn_log *log, uint64_t offset, char **re
     return 0;
 }
 
-/* A piece at a time: in a copy the 64 MiB of zeroes by which ZooKeeper lengthens a log may be written. An entry behind them begins with bytes that are zero, so the last
- * ones of a piece stay ahead. */
+/* A piece at a time: in a copy, the 64 MiB of zeroes by which ZooKeeper lengthens a log may be written. An entry behind them
+ * begins with bytes that are zero, so the last bytes of a piece stay ahead. */
 static int end_in_zeroes(struct apache_txn_log *log, uint64_t offset, char **ret_error)
 {
     struct slice rest;
@@ -184,10 +184,10 @@ static int end_in_zeroes(struct apache_txn_log *log, uint64_t offset, char **ret
         int rc = apache_input_left(log->in, ZEROES_PIECE, &left, ret_error);
         rest = apache_input_ahead(log->in);
         if (rc != 0 || !all_zero(rest)) {
-            return rc != 0 ? rc
-                           : txn_log_refuse(log, offset,
-                                            "an entry is empty, and something follows it",
-                                            ret_error);
+            return rc != 0
+                       ? rc
+                       : txn_log_refuse(log, offset, "an entry is empty, and something follows it",
+                                        ret_error);
         }
         size_t len = rest.len > ENTRY_MIN ? rest.len - ENTRY_MIN : 0;
         apache_input_skip(log->in, len);
