@@ -1,10 +1,15 @@
 #include "apache/snappy_blocks.h"
 
+#include "base/foreign/late_library.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <snappy-c.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define SNAPPY(F) F(snappy_uncompress) F(snappy_uncompressed_length)
+LATE_LIBRARY(snappy, SNAPPY, "libsnappy.so.1")
 
 /* Java writes blocks of 32 kB; these are far above, and keep a damaged length from taking the memory. */
 enum { HEADER_LEN = 16, BLOCK_MAX = 1 << 26, CONTENT_MAX = 1 << 26 };
@@ -90,11 +95,17 @@ long snappy_blocks_next(struct snappy_blocks *b, const char *name, struct buf *o
         buf_reserve(&b->packed, len) != 0 || read_up_to(b, b->packed.data, len) != (long)len) {
         return bad(b, name, "a block of snappy is cut off, or has an impossible length", ret_error);
     }
+    const struct snappy_functions *snappy = snappy_load();
+    if (snappy == NULL) {
+        return text_fail(ret_error, -1, "%s is packed by snappy: install the library libsnappy",
+                         name);
+    }
     size_t content = 0;
-    if (snappy_uncompressed_length((const char *)b->packed.data, len, &content) != SNAPPY_OK ||
+    if (snappy->snappy_uncompressed_length((const char *)b->packed.data, len, &content) !=
+            SNAPPY_OK ||
         content == 0 || content > CONTENT_MAX || buf_reserve(out, content) != 0 ||
-        snappy_uncompress((const char *)b->packed.data, len, (char *)out->data + out->len,
-                          &content) != SNAPPY_OK) {
+        snappy->snappy_uncompress((const char *)b->packed.data, len, (char *)out->data + out->len,
+                                  &content) != SNAPPY_OK) {
         return bad(b, name, "a block of snappy cannot be unpacked", ret_error);
     }
     assert(content <= out->cap - out->len);

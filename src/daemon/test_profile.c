@@ -6,7 +6,7 @@
 
 #define MEMORY_DIR "/in-memory" /* a name for answers; no such folder is used */
 
-enum { SEGMENT_BYTES = 1 << 20, LOG_BYTES = 16 << 20 };
+enum { SEGMENT_BYTES = 1 << 16, LOG_BYTES = 16 << 20 };
 
 static bool is_given(const struct zoo_cfg *c, const char *key)
 {

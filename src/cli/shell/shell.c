@@ -306,6 +306,10 @@ static int run_terminal(struct shell *shell)
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     int error = shell_edit_create(shell->client, shell_name, &edit);
+    if (error == CONCLAVE_EUNSUPPORTED) {
+        fprintf(stderr, "conclave: shell: libedit is missing: install it\n");
+        return CLI_EXIT_UNAVAILABLE;
+    }
     if (error != 0) {
         return fail(USAGE.name, NULL, error);
     }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "cli/shell/shell_edit.h"
 
+#include "base/foreign/late_library.h"
 #include "cli/common/node_output.h"
 #include "cli/shell/shell_words.h"
 
@@ -17,7 +18,25 @@ enum {
     CHOICES_SHOWN = 100,
 };
 
+#define LIBEDIT(F)                                                                                 \
+    F(el_init)                                                                                     \
+    F(el_end)                                                                                      \
+    F(el_reset)                                                                                    \
+    F(el_gets)                                                                                     \
+    F(el_set)                                                                                      \
+    F(el_wset)                                                                                     \
+    F(el_get)                                                                                      \
+    F(el_source)                                                                                   \
+    F(el_line)                                                                                     \
+    F(el_insertstr)                                                                                \
+    F(el_deletestr)                                                                                \
+    F(history_init)                                                                                \
+    F(history_end)                                                                                 \
+    F(history)
+LATE_LIBRARY(libedit, LIBEDIT, "libedit.so.2", "libedit.so.0")
+
 struct shell_edit {
+    const struct libedit_functions *f;
     EditLine *el;
     History *history;
     char *file; /* of the history, or NULL */
@@ -122,7 +141,7 @@ static void show_choices(const struct choices *c)
 /* Puts text in the place of the `typed` bytes before the cursor. */
 static unsigned char replace_word(EditLine *el, size_t typed, const char *text, bool *ret_changed)
 {
-    const LineInfo *line = el_line(el);
+    const LineInfo *line = libedit_load()->el_line(el);
     *ret_changed = strlen(text) != typed || memcmp(line->cursor - typed, text, typed) != 0;
     if (!*ret_changed) {
         return CC_NORM;
@@ -132,8 +151,8 @@ static unsigned char replace_word(EditLine *el, size_t typed, const char *text, 
     for (const char *p = line->cursor - typed; p < line->cursor; p++) {
         characters += (*p & 0xc0) != 0x80;
     }
-    el_deletestr(el, characters);
-    return el_insertstr(el, text) == 0 ? CC_REFRESH : CC_ERROR;
+    libedit_load()->el_deletestr(el, characters);
+    return libedit_load()->el_insertstr(el, text) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
 /* The word becomes what all choices begin with; a single choice also gets what follows it. */
@@ -158,8 +177,8 @@ static unsigned char apply_choices(struct shell_edit *edit, size_t typed, struct
 static unsigned char complete(EditLine *el, wint_t key)
 {
     struct shell_edit *edit = NULL;
-    el_get(el, EL_CLIENTDATA, &edit);
-    const LineInfo *line = el_line(el);
+    libedit_load()->el_get(el, EL_CLIENTDATA, &edit);
+    const LineInfo *line = libedit_load()->el_line(el);
     size_t len = (size_t)(line->cursor - line->buffer);
     size_t start;
     char *word;
@@ -199,7 +218,7 @@ static unsigned char complete(EditLine *el, wint_t key)
 static unsigned char interrupt(EditLine *el, wint_t key)
 {
     struct shell_edit *edit = NULL;
-    el_get(el, EL_CLIENTDATA, &edit);
+    libedit_load()->el_get(el, EL_CLIENTDATA, &edit);
     edit->interrupted = true;
     return CC_EOF;
 }
@@ -208,7 +227,7 @@ static char *prompt(EditLine *el)
 {
     struct shell_edit *edit = NULL;
     struct conclave_session session = CONCLAVE_SESSION_INIT;
-    el_get(el, EL_CLIENTDATA, &edit);
+    libedit_load()->el_get(el, EL_CLIENTDATA, &edit);
     conclave_client_session(edit->client, &session);
     bool linked = session.server[0] != '\0';
     snprintf(edit->prompt, sizeof edit->prompt, "conclave%s%s%s> ", linked ? "" : " (",
@@ -220,11 +239,11 @@ static void history_open(struct shell_edit *edit)
 {
     HistEvent event;
     const char *home = getenv("HOME");
-    history(edit->history, &event, H_SETSIZE, HISTORY_LINES);
-    history(edit->history, &event, H_SETUNIQUE, 1);
+    edit->f->history(edit->history, &event, H_SETSIZE, HISTORY_LINES);
+    edit->f->history(edit->history, &event, H_SETUNIQUE, 1);
     if (home != NULL && home[0] == '/' &&
         asprintf(&edit->file, "%s/.conclave_history", home) >= 0) {
-        history(edit->history, &event, H_LOAD, edit->file);
+        edit->f->history(edit->history, &event, H_LOAD, edit->file);
     } else {
         edit->file = NULL;
     }
@@ -236,28 +255,34 @@ int shell_edit_create(struct conclave_client *client, shell_name_fn names, struc
     if (edit == NULL) {
         return CONCLAVE_ENOMEM;
     }
+    edit->f = libedit_load();
+    if (edit->f == NULL) {
+        free(edit);
+        return CONCLAVE_EUNSUPPORTED;
+    }
     edit->client = client;
     edit->names = names;
-    edit->el = el_init("conclave", stdin, stdout, stderr);
-    edit->history = history_init();
+    edit->el = edit->f->el_init("conclave", stdin, stdout, stderr);
+    edit->history = edit->f->history_init();
     if (edit->el == NULL || edit->history == NULL) {
         shell_edit_destroy(edit);
         return CONCLAVE_ENOMEM;
     }
     history_open(edit);
-    el_set(edit->el, EL_CLIENTDATA, edit);
-    el_set(edit->el, EL_PROMPT, prompt);
-    el_set(edit->el, EL_EDITOR, "emacs");
-    el_set(edit->el, EL_HIST, history, edit->history);
+    edit->f->el_set(edit->el, EL_CLIENTDATA, edit);
+    edit->f->el_set(edit->el, EL_PROMPT, prompt);
+    edit->f->el_set(edit->el, EL_EDITOR, "emacs");
+    edit->f->el_set(edit->el, EL_HIST, edit->f->history, edit->history);
     /* The wide form: the narrow one copies the names and never frees them. */
-    el_wset(edit->el, EL_ADDFN, L"conclave-complete", L"complete a command or a path", complete);
-    el_wset(edit->el, EL_ADDFN, L"conclave-interrupt", L"drop the line", interrupt);
-    el_set(edit->el, EL_BIND, "^I", "conclave-complete", NULL);
-    el_set(edit->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    edit->f->el_wset(edit->el, EL_ADDFN, L"conclave-complete", L"complete a command or a path",
+                     complete);
+    edit->f->el_wset(edit->el, EL_ADDFN, L"conclave-interrupt", L"drop the line", interrupt);
+    edit->f->el_set(edit->el, EL_BIND, "^I", "conclave-complete", NULL);
+    edit->f->el_set(edit->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
     /* Ctrl-C is a key while a line is edited, so that no signal is in the way. */
-    el_set(edit->el, EL_SETTY, "-d", "-isig", NULL);
-    el_set(edit->el, EL_BIND, "^C", "conclave-interrupt", NULL);
-    el_source(edit->el, NULL);
+    edit->f->el_set(edit->el, EL_SETTY, "-d", "-isig", NULL);
+    edit->f->el_set(edit->el, EL_BIND, "^C", "conclave-interrupt", NULL);
+    edit->f->el_source(edit->el, NULL);
     *ret = edit;
     return 0;
 }
@@ -268,10 +293,10 @@ void shell_edit_destroy(struct shell_edit *edit)
         return;
     }
     if (edit->el != NULL) {
-        el_end(edit->el);
+        edit->f->el_end(edit->el);
     }
     if (edit->history != NULL) {
-        history_end(edit->history);
+        edit->f->history_end(edit->history);
     }
     free(edit->file);
     free(edit);
@@ -281,10 +306,10 @@ enum shell_input shell_edit_read(struct shell_edit *edit, const char **ret_line)
 {
     int count = 0;
     edit->interrupted = false;
-    const char *line = el_gets(edit->el, &count);
+    const char *line = edit->f->el_gets(edit->el, &count);
     if (edit->interrupted) {
         puts("^C");
-        el_reset(edit->el);
+        edit->f->el_reset(edit->el);
         return SHELL_INTERRUPTED;
     }
     if (line == NULL || count <= 0) {
@@ -307,7 +332,7 @@ static void history_save(struct shell_edit *edit)
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     FILE *file = fd >= 0 ? fdopen(fd, "we") : NULL;
     if (file != NULL) {
-        bool saved = history(edit->history, &event, H_SAVE_FP, file) >= 0;
+        bool saved = edit->f->history(edit->history, &event, H_SAVE_FP, file) >= 0;
         saved = fclose(file) == 0 && saved;
         if (!saved || rename(aside, edit->file) != 0) {
             unlink(aside);
@@ -324,7 +349,7 @@ void shell_edit_remember(struct shell_edit *edit, const char *line)
     HistEvent event;
     size_t len = strcspn(line, "\n");
     char *bare = len <= HISTORY_LINE_MAX ? strndup(line, len) : NULL;
-    if (bare != NULL && history(edit->history, &event, H_ENTER, bare) >= 0) {
+    if (bare != NULL && edit->f->history(edit->history, &event, H_ENTER, bare) >= 0) {
         history_save(edit);
     }
     free(bare);

@@ -1,6 +1,8 @@
 /* The gem's YAML: one row for each of its keys. */
 #include "redis/command/gem_config.h"
 
+#include "base/foreign/late_library.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +12,17 @@
 
 enum { NAME_MAX_BYTES = 64, KEYS_MAX = 128, MERGES_MAX = 64, BRACKETS_MAX = 2048 };
 
+#define YAML(F)                                                                                    \
+    F(yaml_parser_initialize)                                                                      \
+    F(yaml_parser_set_input_string)                                                                \
+    F(yaml_parser_load)                                                                            \
+    F(yaml_parser_delete)                                                                          \
+    F(yaml_document_get_node) F(yaml_document_get_root_node) F(yaml_document_delete)
+LATE_LIBRARY(yaml, YAML, "libyaml-0.so.2")
+
 /* A pass through the file. */
 struct gem_reader {
+    const struct yaml_functions *yaml;
     yaml_document_t *document;
     bool (*known)(const char *name, bool *ret_flag);
     struct gem_config *config;
@@ -40,7 +51,7 @@ static bool gem_refuse(struct gem_reader *r, const yaml_node_t *at, const char *
 
 static const yaml_node_t *gem_node(const struct gem_reader *r, int id)
 {
-    return yaml_document_get_node(r->document, id);
+    return r->yaml->yaml_document_get_node(r->document, id);
 }
 
 /* NULL: it is not a text, or has a NUL in it. */
@@ -336,7 +347,7 @@ static const yaml_node_t *gem_environment(struct gem_reader *r, const yaml_node_
 
 static bool gem_document(struct gem_reader *r, const char *environment)
 {
-    const yaml_node_t *root = yaml_document_get_root_node(r->document);
+    const yaml_node_t *root = r->yaml->yaml_document_get_root_node(r->document);
     if (root == NULL) {
         snprintf(r->why, GEM_CONFIG_WHY, "line 1: it is empty");
         return false;
@@ -362,7 +373,9 @@ bool gem_config_read(const void *text, size_t len, const char *environment,
 {
     yaml_parser_t parser;
     yaml_document_t document;
-    struct gem_reader r = {.document = &document, .known = known, .config = ret, .why = why};
+    const struct yaml_functions *yaml = yaml_load();
+    struct gem_reader r = {
+        .yaml = yaml, .document = &document, .known = known, .config = ret, .why = why};
     *ret = (struct gem_config){.count = 0};
     if (len > GEM_CONFIG_SIZE_MAX) {
         snprintf(why, GEM_CONFIG_WHY, "it is larger than %d bytes", GEM_CONFIG_SIZE_MAX);
@@ -372,20 +385,24 @@ bool gem_config_read(const void *text, size_t len, const char *environment,
         snprintf(why, GEM_CONFIG_WHY, "it has more than %d brackets", BRACKETS_MAX);
         return false;
     }
-    if (!yaml_parser_initialize(&parser)) {
+    if (yaml == NULL) {
+        snprintf(why, GEM_CONFIG_WHY, "libyaml is missing: install it");
+        return false;
+    }
+    if (!yaml->yaml_parser_initialize(&parser)) {
         snprintf(why, GEM_CONFIG_WHY, "out of memory");
         return false;
     }
-    yaml_parser_set_input_string(&parser, text, len);
-    bool good = yaml_parser_load(&parser, &document) == 1;
+    yaml->yaml_parser_set_input_string(&parser, text, len);
+    bool good = yaml->yaml_parser_load(&parser, &document) == 1;
     if (good) {
         good = gem_document(&r, environment);
-        yaml_document_delete(&document);
+        yaml->yaml_document_delete(&document);
     } else {
         snprintf(why, GEM_CONFIG_WHY, "line %zu: %s", parser.problem_mark.line + 1,
                  parser.problem == NULL ? "out of memory" : parser.problem);
     }
-    yaml_parser_delete(&parser);
+    yaml->yaml_parser_delete(&parser);
     if (!good) {
         gem_config_finish(ret);
     }

@@ -110,8 +110,8 @@ static int frame_at(struct segment_reading *s, uint64_t offset, struct segment_f
         return 0;
     }
     int err = window_read(&s->window, offset, FRAME_HEADER_SIZE, &data);
-    size_t size = err == 0 && frame_header_check(data, s->header.salt) ? frame_size(data) : 0;
-    if (err != 0 || size == 0 || size > s->window.size - offset) {
+    size_t size = err == 0 ? frame_size(data) : 0;
+    if (size == 0 || size > s->window.size - offset || !frame_header_check(data, s->header.salt)) {
         return err;
     }
     err = window_read(&s->window, offset, size, &data);
@@ -168,8 +168,9 @@ static void segment_tail(struct segment_reading *s, bool last)
         segment_fault(s, s->window.size, "the file was cut short");
         return;
     }
-    for (uint64_t at = s->position; at + FRAME_HEADER_SIZE <= s->window.size; at += 8) {
-        int rv = frame_at(s, at, &f);
+    for (uint64_t at = s->position; at < s->window.size; at += 8) {
+        int rv = window_find_frame(&s->window, &at);
+        rv = rv == 0 ? frame_at(s, at, &f) : rv;
         if (rv < 0) {
             s->io = rv;
             return;

@@ -173,8 +173,9 @@ static int read_frame(struct segment_scan *s, uint64_t offset, struct segment_fr
         return 0;
     }
     int err = window_read(&s->window, offset, FRAME_HEADER_SIZE, &data);
-    size_t size = err == 0 && frame_header_check(data, s->header.salt) ? frame_size(data) : 0;
-    if (err == 0 && (size == 0 || size > s->window.size - offset)) {
+    size_t size = err == 0 ? frame_size(data) : 0;
+    if (err == 0 && (size == 0 || size > s->window.size - offset ||
+                     !frame_header_check(data, s->header.salt))) {
         return 0;
     }
     if (err == 0) {
@@ -241,13 +242,13 @@ static int judge_tail(struct segment_scan *s)
         return damage(s, size, "the file was cut short");
     }
     /* Only the last write can be torn. A good frame after a bad one means that the disk damaged synced entries. */
-    for (uint64_t at = s->position; at + FRAME_HEADER_SIZE <= size; at += 8) {
-        int rv = read_frame(s, at, &f);
-        if (rv != 0) {
-            return rv < 0 ? rv : damage(s, s->position, "a frame is bad, but good ones follow");
-        }
+    int rv = 0;
+    for (uint64_t at = s->position; rv == 0 && at < size; at += 8) {
+        int err = window_find_frame(&s->window, &at);
+        rv = err == 0 ? read_frame(s, at, &f)
+                      : journal_fail(s->journal, err, "cannot read the log segment", s->path);
     }
-    return 0;
+    return rv == 1 ? damage(s, s->position, "a frame is bad, but good ones follow") : rv;
 }
 
 /* Overwrites the rest of a torn frame, so that the next start cannot mistake it for a frame. */

@@ -192,3 +192,22 @@ int window_read(struct window *w, uint64_t offset, size_t len, const uint8_t **r
     *ret = w->data.data + (offset - w->offset);
     return 0;
 }
+
+int window_find_frame(struct window *w, uint64_t *at)
+{
+    const uint8_t *data;
+    while (*at + FRAME_HEADER_SIZE <= w->size) {
+        int err = window_read(w, *at, FRAME_HEADER_SIZE, &data);
+        if (err != 0) {
+            return err;
+        }
+        uint64_t end = w->offset + w->data.len;
+        for (; *at + FRAME_HEADER_SIZE <= end; *at += 8, data += 8) {
+            if (get_le32(data + 8) == FRAME_MAGIC) {
+                return 0;
+            }
+        }
+    }
+    *at = w->size;
+    return 0;
+}

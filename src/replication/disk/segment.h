@@ -84,4 +84,9 @@ void window_finish(struct window *w);
  * errno. */
 int window_read(struct window *w, uint64_t offset, size_t len, const uint8_t **ret);
 
+/* Moves *at, in steps of 8, to the next place where a frame header may begin, which has the magic; to the end of the
+ * file if there is none. Much faster than a check of each place: most of a new segment is zeroes. 0 or a negative
+ * errno. */
+int window_find_frame(struct window *w, uint64_t *at);
+
 #endif

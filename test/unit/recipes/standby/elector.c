@@ -32,16 +32,17 @@ static void the_first_is_active_and_the_second_waits(void **state)
     assert_int_equal(fake_zk_ephemerals(zk), 0);
 }
 
-/* The owner of the lock does not tell them apart. */
+/* The owner of the lock does not tell them apart; nor does their id, if a service is opened twice. */
 static void E63_two_members_of_one_session_exclude_each_other(void **state)
 {
     struct fake_zk *zk = *state;
-    for (int layout = 0; layout < 2; layout++) {
+    for (int i = 0; i < 8; i++) {
         struct standby a;
         struct standby b;
         standby_open(&a, zk, 0, "a");
-        standby_open(&b, zk, 1, "b");
-        a.layout = b.layout = (enum conclave_elector_layout)layout;
+        standby_open(&b, zk, 1, i % 4 < 2 ? "b" : "a");
+        a.layout = b.layout = (enum conclave_elector_layout)(i % 2);
+        a.herd_free = b.herd_free = i >= 4;
         standby_start(&a);
         EVENTUALLY(ACTIVE(&a));
         struct conclave_recipes *own = b.base.recipes;
