@@ -227,8 +227,8 @@ def test_two_bad_wait_for_repair():
 
 
 def until_log(server, *texts):
-    """Waits until the server has logged all of these."""
-    deadline = time.monotonic() + WAIT_S
+    """Waits until the server has logged all of these; a wait is told every 30 s."""
+    deadline = time.monotonic() + 2 * WAIT_S
     while not all(text in server.log_tail(100000) for text in texts):
         assert time.monotonic() < deadline and server.alive(), (texts, server.log_tail(3000))
         time.sleep(0.05)

@@ -22,10 +22,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
 import zookeeper  # noqa: E402
-from apache_nodes import (EXIT_IO, PROPERTIES, SUPER, WAIT_S, Folder, change, contents, data_of, differences, every_kind, files,  # noqa: E402
-                          flip, link_to, must, run, tree_of, version_2)
+from apache_nodes import (EXIT_IO, PROPERTIES, SPOILERS, SUPER, WAIT_S, Folder, contents, data_of, differences, every_kind,  # noqa: E402
+                          files, link_to, must, run, tree_of, version_2)
 from conclave import Conclave, program, why_missing  # noqa: E402
 from server import free_port  # noqa: E402
+from small_disk import SmallDisk  # noqa: E402
 from zookeeper import ZooKeeper  # noqa: E402
 
 try:
@@ -187,26 +188,11 @@ def test_logs_in_another_folder():
 
 
 def test_damage_is_named_and_nothing_is_made():
-    def newest(prefix, how):
-        def spoil(folder):
-            path = files(folder, prefix)[-1]
-            change(path, how(os.path.getsize(path)))
-            return path
-        return spoil
-
-    def no_log(folder):
-        for snapshot in files(folder, "snapshot.")[1:]:
-            os.remove(snapshot)
-        os.remove(files(folder, "log.")[1])
-        return "transactions are missing between"
-
-    spoilers = [newest("snapshot.", lambda size: flip(size // 2)), newest("snapshot.", lambda size: lambda data: data[:size // 2]),
-                newest("log.", lambda size: flip(60)), no_log]
-    for spoil in spoilers:
+    for spoil, text in SPOILERS.values():
         folder = Folder.copy()
-        text = spoil(folder)
+        where = spoil(folder)
         was = contents(folder)
-        refused(folder, text)
+        refused(folder, where, text)
         assert contents(folder) == was
         assert sorted(os.listdir(folder)) == ["version-2"], os.listdir(folder)
     empty = Folder.copy()
@@ -217,12 +203,28 @@ def test_damage_is_named_and_nothing_is_made():
     refused(empty, "neither a snapshot nor a transaction")
 
 
-def test_a_full_disk_is_named():
+def test_a_file_that_may_not_grow_is_named():
     folder = Folder.copy()
     was = contents(folder)
     refused(folder, folder, before=["bash", "-c", "ulimit -f 8; trap '' XFSZ; exec \"$@\"", "bash"])
     assert contents(folder) == was
     complete(folder)
+
+
+def test_a_full_disk_is_named():
+    """Full at once, and full in the middle of the import: nothing is served, and with room the same folder is imported."""
+    folder = Folder.copy()
+    disk = SmallDisk(folder)
+    try:
+        was = contents(folder)
+        for leave in (0, 64 << 10, (1 << 20) + (64 << 10)):
+            disk.fill(leave)
+            refused(folder, folder, "No space left")
+            assert contents(folder) == was
+            disk.free()
+        complete(folder)
+    finally:
+        disk.close()
 
 
 def complete(folder):

@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import time
+import zlib
 
 import zkwire as zk
 from conclave import program
@@ -196,6 +197,51 @@ def flip(offset):
         data[offset if offset >= 0 else len(data) + offset] ^= 0x10
         return data
     return how
+
+
+def of_unknown_type(data):
+    """Gives the last whole transaction of a log a type that no ZooKeeper has, with the right checksum."""
+    at, last = 16, 16
+    while struct.unpack_from(">q", data, at)[0] != 0:
+        last, at = at, at + 8 + 4 + struct.unpack_from(">i", data, at + 8)[0] + 1
+    begin = last + 12
+    struct.pack_into(">i", data, begin + 28, 99)
+    struct.pack_into(">q", data, last, zlib.adler32(data[begin:begin + struct.unpack_from(">i", data, last + 8)[0]]))
+    return data
+
+
+def newest(prefix, how):
+    """Changes the newest snapshot or log; returns its name. how: from its size to what `change` takes."""
+    def spoil(folder):
+        path = files(folder, prefix)[-1]
+        change(path, how(os.path.getsize(path)))
+        return path
+    return spoil
+
+
+def without_a_log(folder):
+    """The last but one log is gone, and the snapshots behind it; returns the log that follows the gap."""
+    logs = files(folder, "log.")
+    for snapshot in files(folder, "snapshot.")[1:]:
+        os.remove(snapshot)
+    os.remove(logs[-2])
+    return logs[-1]
+
+
+def newer_format(size):
+    return lambda data: data[:4] + struct.pack(">i", 3) + data[8:]
+
+
+# What happens to a folder, and the text by which the server names it, besides what the spoiler returns.
+SPOILERS = {
+    "flipped bit of a snapshot": (newest("snapshot.", lambda size: flip(size // 2)), "damaged"),
+    "cut snapshot": (newest("snapshot.", lambda size: lambda data: data[:size // 2]), "cut off"),
+    "flipped bit of a log": (newest("log.", lambda size: flip(60)), "damaged at byte"),
+    "missing log": (without_a_log, "transactions are missing between"),
+    "newer format of a snapshot": (newest("snapshot.", newer_format), "has format 3"),
+    "newer format of a log": (newest("log.", newer_format), "has format 3"),
+    "unknown type of a transaction": (newest("log.", lambda size: of_unknown_type), "did a newer ZooKeeper write it"),
+}
 
 
 class Folder:
