@@ -3,12 +3,13 @@ import { account, onAccount, signOut, start } from "./account.js";
 import { ask, h, refresh } from "./dom.js";
 import * as overview from "./overview.js";
 import * as recipes from "./recipes.js";
+import * as search from "./search.js";
 import * as sessions from "./sessions.js";
 import * as signin from "./signin.js";
 import * as slow from "./slow.js";
 import * as tree from "./tree.js";
 
-const VIEWS = { overview, recipes, tree, sessions, slow, signin };
+const VIEWS = { overview, recipes, tree, search, sessions, slow, signin };
 const HOUR_SAMPLES = 720;
 const RETRY_MS = 1000;
 const POLL_MS = 5000;
@@ -34,7 +35,7 @@ function route() {
   const wanted = Object.hasOwn(VIEWS, name) ? name : "overview";
   const path = rest.split("/").map(decoded).join("/");
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === wanted) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === (VIEWS[wanted].within ?? wanted)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   if (view !== wanted) {

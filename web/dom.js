@@ -112,3 +112,8 @@ export function recipeHash(path) {
 export function nodeHash(path) {
   return "#/tree" + path.split("/").map(encodeURIComponent).join("/");
 }
+
+/** The address of a search by path. */
+export function searchHash(text) {
+  return `#/search/${encodeURIComponent(text)}`;
+}

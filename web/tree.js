@@ -1,13 +1,17 @@
 // The tree: one node and a page of its children. The server sorts and cuts, so the page stays small.
 import { account } from "./account.js";
-import { ask, bytes, count, duration, h, many, moment, nodeHash, refresh, sessionHash } from "./dom.js";
+import { ask, bytes, count, duration, h, many, moment, nodeHash, refresh, searchHash, sessionHash } from "./dom.js";
 import * as acts from "./node_acts.js";
+import { pathForm } from "./search.js";
 
 const PAGE = 200;
 const FORMS = ["Text", "JSON", "Hex"];
 const HEX_MAX = 16384;
 const JSON_MAX = 1 << 20;
 const JSON_DEPTH = 32;
+const CRUMBS_MAX = 12;
+const CRUMBS_FIRST = 3;
+const WRITERS_MAX = 4096; // nodes whose writers the server keeps
 const RETRY_MS = 1000;
 const PERMS = { r: "read", w: "write", c: "create", d: "delete", a: "admin" };
 
@@ -17,14 +21,12 @@ const shown = { path: null, pages: [{}], node: null, form: null, zxid: null };
 
 export function open() {
   shown.path = null;
-  part.input = h("input", { type: "text", name: "path", "aria-label": "Path", spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
   part.crumbs = h("nav", { class: "crumbs", "aria-label": "Nodes above" });
   part.problem = h("p", { class: "notice", role: "status", "aria-live": "polite", hidden: true });
   part.children = h("section", { class: "children", "aria-label": "Children", onkeydown: onKey });
   part.details = h("section", { class: "details", "aria-label": "Node" });
-  const form = h("form", { class: "goto", onsubmit: onGoto }, part.input, h("button", { type: "submit" }, "Go"),
-    h("button", { type: "button", class: "plain", onclick: () => load() }, "Refresh"));
-  return h("div", { class: "tree" }, h("h1", { class: "unseen" }, "Tree"), form, part.crumbs, part.problem,
+  part.form = h("div", {});
+  return h("div", { class: "tree" }, h("h1", { class: "unseen" }, "Tree"), part.form, part.crumbs, part.problem,
     h("div", { class: "columns" }, part.children, h("div", { class: "node" }, acts.open(load), part.details)));
 }
 
@@ -32,7 +34,7 @@ export function show(path) {
   const wanted = path.replace(/\/+$/, "") || "/";
   if (wanted === shown.path) return;
   Object.assign(shown, { path: wanted, pages: [{}], node: null, form: null });
-  part.input.value = wanted;
+  part.form.replaceChildren(pathForm(wanted, h("button", { type: "button", class: "plain", onclick: () => load() }, "Refresh")));
   acts.show(null); // nobody acts on the node before while this one is read
   load();
 }
@@ -62,7 +64,8 @@ async function load() {
     render();
   } catch (error) {
     if (turn !== loading) return;
-    part.problem.textContent = error.status === 404 ? `There is no node ${shown.path}.` : error.status ? error.message : "This server does not answer.";
+    part.problem.replaceChildren(...(error.status === 404 ? [`There is no node ${shown.path}. `, h("a", { href: searchHash(shown.path) }, "Search for it")]
+      : [error.status ? error.message : "This server does not answer."]));
     part.problem.hidden = false;
     if (error.status === 503) setTimeout(() => turn === loading && part.problem.isConnected && load(), RETRY_MS);
     if (error.status === 404) {
@@ -84,17 +87,14 @@ function render() {
   acts.show(shown.node);
 }
 
-function onGoto(event) {
-  event.preventDefault();
-  const path = part.input.value.trim();
-  location.hash = nodeHash(path.startsWith("/") ? path : `/${path}`);
-}
-
+/** The nodes above, of a deep one the first and the last. */
 function crumbs(path) {
   const names = path === "/" ? [] : path.slice(1).split("/");
-  const links = names.map((name, i) => [h("span", { "aria-hidden": "true" }, "/"),
+  const left = names.length > CRUMBS_MAX ? names.length - CRUMBS_MAX : 0;
+  const link = (name, i) => (i >= CRUMBS_FIRST && i < CRUMBS_FIRST + left ? null : [h("span", { "aria-hidden": "true" }, "/"),
+    left && i === CRUMBS_FIRST + left ? [h("span", {}, `… ${many(left, "node")} …`), h("span", { "aria-hidden": "true" }, "/")] : null,
     h("a", { href: nodeHash(`/${names.slice(0, i + 1).join("/")}`), "aria-current": i === names.length - 1 ? "page" : null }, name)]);
-  return [h("a", { href: nodeHash("/"), "aria-current": names.length ? null : "page" }, "root"), links];
+  return [h("a", { href: nodeHash("/"), "aria-current": names.length ? null : "page" }, "root"), names.map(link)];
 }
 
 /* Children */
@@ -235,6 +235,20 @@ function watches(counts) {
   return list.length ? list.map(([kind, number]) => `${count(number)} ${words[kind]}`).join("; ") : "none of this server's clients";
 }
 
+const UNKNOWN = {
+  "before": "Not known: this server's records begin later.",
+  "numbered": "Not recorded: it is not kept for the creation of nodes with a number.",
+  "pushed out": `Not known any more: this server keeps the writers of the latest ${count(WRITERS_MAX)} nodes.`,
+};
+
+/** Who wrote the data last, or why this server does not know. */
+function writer(w) {
+  if (w.by === "unknown") return [UNKNOWN[w.why], h("small", { class: "who" }, "conclave history tells it from backups.")];
+  if (w.by !== "client") return w.by === "server" ? "the server itself" : "the Apache ZooKeeper that this ensemble mirrors";
+  const session = w.session ? ["session ", h("a", { href: sessionHash(w.session), "data-key": "writer" }, h("code", {}, w.session))] : "an operator, without a session";
+  return [w.ids ? h("b", {}, w.ids) : null, w.ids && w.client ? " at " : null, w.client ? h("code", {}, w.client) : null, h("small", { class: "who" }, session)];
+}
+
 function stat(node) {
   const s = node.stat;
   const kinds = { persistent: "persistent", ephemeral: "ephemeral: ends with its session", container: "container: removed when empty", ttl: `lives for ${duration(s.ttl_ms)} after its last change` };
@@ -243,6 +257,7 @@ function stat(node) {
     s.session ? ["Session", h("a", { href: sessionHash(s.session), "data-key": "session" }, h("code", {}, s.session))] : null,
     ["Created", [moment(s.ctime), " ", h("code", {}, s.czxid)]],
     ["Changed", [moment(s.mtime), " ", h("code", {}, s.mzxid)]],
+    node.writer ? ["Last writer", writer(node.writer)] : null,
     ["Version", `data ${s.version}, children ${s.cversion}, ACL ${s.aversion}`],
     ["Last child change", h("code", {}, s.pzxid)],
     ["Watches here", watches(node.watches)],

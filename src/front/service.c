@@ -499,6 +499,9 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
         int64_t time_ms = header->time_ms > 0 ? header->time_ms : clock_wall_ms(s->clock);
         s->onlooker.gone(s->onlooker.ctx, command, e, end, time_ms);
     }
+    if (e->events_count > 0 && s->onlooker.wrote != NULL) {
+        s->onlooker.wrote(s->onlooker.wrote_ctx, command, e);
+    }
     return 0;
 }
 

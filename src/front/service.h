@@ -63,12 +63,15 @@ struct service_words {
     void *ctx;
 };
 
-/* Is told of every command that deleted ephemeral nodes, also during replay, when its replies, events and records are
- * done. end: how the command ended a session; time_ms: its wall time. */
+/* Is told of commands, also during replay, when their replies, events and records are done. NULL: nobody looks on. */
 struct service_onlooker {
+    /* One that deleted ephemeral nodes. end: how it ended a session; time_ms: its wall time. */
     void (*gone)(void *ctx, const struct command *command, const struct effects *effects,
-                 enum session_end end, int64_t time_ms); /* NULL: nobody looks on */
+                 enum session_end end, int64_t time_ms);
     void *ctx;
+    /* One that created nodes or changed their data. */
+    void (*wrote)(void *wrote_ctx, const struct command *command, const struct effects *effects);
+    void *wrote_ctx;
 };
 
 struct service_stats {
@@ -130,14 +133,13 @@ struct service {
     uint64_t generation; /* grows when the whole state is replaced */
     int64_t replaced_by; /* id of our newest replacement, 0: none */
     struct state_replacement replacement;
-    bool mirrored; /* the state is a mirror: see front/mirror.h */
-    size_t
-        mirror_backlog; /* bytes of transactions that this leader proposed and that are not applied */
-    int64_t beat_at;    /* latest time for service_tick, monotonic ms */
-    bool serving;       /* after service_begin: sessions can expire */
-    bool reads_first;   /* no session expires before the waiting input was read */
-    bool throttling;    /* too many requests in progress */
-    size_t kept_peak;   /* most accounted bytes since memory was given back */
+    bool mirrored;         /* the state is a mirror: see front/mirror.h */
+    size_t mirror_backlog; /* bytes that this leader proposed for it and that are not applied */
+    int64_t beat_at;       /* latest time for service_tick, monotonic ms */
+    bool serving;          /* after service_begin: sessions can expire */
+    bool reads_first;      /* no session expires before the waiting input was read */
+    bool throttling;       /* too many requests in progress */
+    size_t kept_peak;      /* most accounted bytes since memory was given back */
     enum data_level data_level; /* how near the data are to their limit */
 };
 
@@ -232,8 +234,7 @@ void service_reset_stats(struct service *s);
 /* The connection of a session's client to this server, or NULL. */
 struct connection *service_connection(struct service *s, int64_t session_id);
 
-/* For connections. */
-/* Whether the client has an id of a required scheme, or none is required. */
+/* For connections. Whether the client has an id of a required scheme, or none is required. */
 bool service_authenticated(const struct service *s, const struct client_ids *identity);
 bool service_admits(struct service *s); /* whether another request may be read */
 int64_t service_next_session_id(struct service *s);

@@ -13,6 +13,7 @@ import time
 
 import browser
 import cases
+import npm
 import zkwire as zk
 from conclave import program, why_missing
 from ensemble import Ensemble
@@ -31,6 +32,7 @@ class World:
     page = None
     stack = contextlib.ExitStack()
     started = None
+    axe = None
     pictures = None  # the folder for those of docs/console.md, or None
 
     @classmethod
@@ -107,8 +109,37 @@ CONTRAST = """(() => {
 
 
 
+AXE = "4.14.1"  # of npm, package axe-core
+AXE_RUN = """axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+  .then((r) => r.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 200)} (${n.failureSummary.slice(0, 300)})`).join(' | ')}`))"""
+
+
+def axe():
+    """The program axe-core, which checks pages against WCAG; raises Skip. Asks npm once."""
+    if World.axe is None:
+        try:
+            with open(os.path.join(npm.installed("axe-core", AXE, "axe.min.js"), "axe.min.js"), encoding="utf-8") as file:
+                World.axe = file.read()
+        except cases.Skip as missing:
+            World.axe = missing
+    if isinstance(World.axe, cases.Skip):
+        raise World.axe
+    return World.axe
+
+
+def check_access(view):
+    """axe-core finds no violation of WCAG A and AA, and of good practice. Raises Skip without axe-core."""
+    source = axe()
+    if not World.page.eval("typeof axe == 'object'"):
+        World.page.eval(f"void (() => {{ {source}\n }})()")
+    bad = World.page.eval(AXE_RUN)
+    expect(not bad, f"{view}: " + "\n".join(bad or []))
+
+
 def check_look(view):
-    """The contrast of every text is 4.5 or more, and nothing is wider than the window."""
+    """The contrast of every text is 4.5 or more, nothing is wider than the window, and axe-core finds nothing."""
+    with contextlib.suppress(cases.Skip):  # the case themes_and_widths says so
+        check_access(view)
     bad = World.page.eval(CONTRAST)
     expect(not bad, f"too little contrast in {view}: {bad}")
     wide = World.page.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth")

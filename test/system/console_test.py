@@ -59,12 +59,18 @@ def files_and_rules():
         for args, wanted in (("path=/", 200), ("path=/none", 404), ("path=x", 400), ("path=/&count=0", 400), ("", 400)):
             status, headers, body = get(server, f"/console/node?{args}")
             expect(status == wanted and "default-src 'none'" in headers["Content-Security-Policy"], f"{args}: {status} {body}")
+        for args, wanted in (("find=zoo", 200), ("find=zoo&path=/none", 404), ("find=zoo&path=x", 400), ("find=zoo&after=x", 400),
+                             ("find=zoo&count=0", 400), ("find=", 400), ("find=" + 257 * "x", 400), ("", 400)):
+            status, headers, body = get(server, f"/console/search?{args}")
+            expect(status == wanted and "default-src 'none'" in headers["Content-Security-Policy"], f"{args}: {status} {body}")
+            expect(get(server, f"/console/search?{args}", method="POST")[0] == 405, "a search by POST")
     with Conclave(["--admin.console", "off"], admin=True) as server:
         expect(get(server, "/console")[0] == 404 and get(server, "/console/overview")[0] == 404, "off")
         expect(b"/console" not in get(server, "/")[2], "no link to what is off")
     with Conclave(["--enforce.auth.enabled", "yes", "--enforce.auth.schemes", "digest"], admin=True) as server:
-        status, _, body = get(server, "/console/node?path=/")
-        expect(status == 403 and b"enforce.auth.enabled" in body, f"nodes without authentication: {status} {body}")
+        for path in ("node?path=/", "search?find=zoo"):
+            status, _, body = get(server, f"/console/{path}")
+            expect(status == 403 and b"enforce.auth.enabled" in body, f"nodes without authentication: {status} {body}")
         expect(get(server, "/console/overview")[0] == 200, "the rest is shown")
     said = subprocess.run([program(), "server", "--admin.console", "maybe"], capture_output=True, text=True, timeout=60)
     expect(said.returncode == 64 and "'maybe' is not off, read or on" in said.stderr, said.stderr)
@@ -331,6 +337,7 @@ def the_tree():
         page.eval("location.hash = '#/tree/app/mine'")
         page.wait("!!document.querySelector('[data-key=session]')")  # of this node, not of the one before
         page.wait_text("none of this server's clients")
+        page.wait(f"document.querySelector('[data-key=writer]')?.textContent == '{hex(client.session_id)}'")
         page.eval("document.querySelector('[data-key=session]').click()")
         page.wait(f"document.querySelector('[name=find]')?.value == '{hex(client.session_id)}'")
         page.wait_text("%s:%d" % client.socket.getsockname())
@@ -341,6 +348,88 @@ def the_tree():
         page.eval("location.hash = '#/tree/none'")
         page.wait_text("There is no node /none.")
         expect(all("404" in error for error in page.errors), str(page.errors))
+
+
+def writer(server, path):
+    """Who wrote a node last, as /console/node says."""
+    return json.loads(get(server, "/console/node?" + urllib.parse.urlencode({"path": path}))[2])["writer"]
+
+
+@case
+def last_writers():
+    """Session, address and identity of the last write, at every member, also after a restart; and why it is not known."""
+    ensemble = World.ensemble()
+    server, other = ensemble.members[:2]
+    with zk.Connection(server.address, 40000) as first, zk.Connection(server.address, 40000) as second:
+        create(first, "/written", b"1")
+        create(first, "/numbers")
+        create(first, "/numbers/n-", flags=zk.PERSISTENT_SEQUENTIAL)
+        expect(second.call(zk.auth("digest", b"anna:secret"))[0] == 0, "authentication")
+        expect(second.call(zk.set_data("/written", b"2"))[0] == 0, "write")
+        wanted = {"by": "client", "session": hex(second.session_id), "ids": "digest:anna"}
+        for member in (server, other):
+            said = until(lambda member=member: (now := writer(member, "/written"))["session"] == wanted["session"] and now, "the last writer")
+            expect({**said, **wanted} == said and said["client"].startswith("127.0.0.1"), str(said))
+        expect(writer(server, "/numbers/n-0000000000") == {"by": "unknown", "why": "numbered"}, "a node with a number")
+        expect(writer(server, "/")["by"] in ("unknown", "server"), str(writer(server, "/")))
+        page = open_page(server, "#/tree/written")
+        for text in ("Last writer", "digest:anna", "%s:%d" % second.socket.getsockname(), hex(second.session_id)):
+            page.wait_text(text)
+        page.eval("location.hash = '#/tree/numbers/n-0000000000'")
+        page.wait_text("conclave history tells it from backups")
+        no_errors()
+        page.open("about:blank")
+        other.kill()
+        other.start()
+        until(lambda: get(other, "/readyz")[0] == 200, "it is back")
+        until(lambda: {**writer(other, "/written"), **wanted} == writer(other, "/written"), "it tells the same from its log")
+
+
+@case
+def search_by_path():
+    """A part of a path finds nodes, page by page and in either case, with the rights of who asks; Enter on a path goes to its node."""
+    server = World.ensemble().members[0]
+    with zk.Connection(server.address, 40000) as client:
+        for path in ("/shop", "/shop/Baskets", "/shop/Baskets/basket-limits", "/shop/orders"):
+            create(client, path, b"12")
+        create(client, "/shop/hidden-baskets", acl=OTHERS_ONLY)
+        create(client, "/found")
+        for first in range(0, 250, 50):
+            part = [zk.create(f"/found/needle-{number:03d}") for number in range(first, first + 50)]
+            client.call(zk.multi(part))
+        page = open_page(server, "#/tree/shop")
+        page.wait_text("orders")
+        page.eval("document.querySelector('[name=path]').select()")
+        page.type("bask")
+        page.press("Enter")
+        page.wait_text("3 nodes found.")
+        for text in ("/shop/Baskets", "/shop/Baskets/basket-limits", "/shop/hidden-baskets"):
+            page.wait_text(text)
+        picture("console-search.png")
+        expect(page.eval("document.querySelector('nav [aria-current]').textContent") == "Tree", "the place in the navigation")
+        page.eval("document.querySelector('[data-key=\"found /shop/Baskets/basket-limits\"]').focus()")
+        page.press("Enter")
+        page.wait("location.hash == '#/tree/shop/Baskets/basket-limits'")
+        page.wait_text("Who may do what")
+        page.eval("location.hash = '#/search/%2Fneedle'")
+        page.wait_text("100 nodes found.")
+        page.eval("document.querySelector('[data-key=more]').click()")
+        page.wait_text("200 nodes found.")
+        page.eval("document.querySelector('[data-key=more]').click()")
+        page.wait_text("250 nodes found.")
+        page.wait_text("nodes were looked at.")
+        expect(page.eval("new Set([...document.querySelectorAll('.found li')].map((e) => e.textContent)).size") == 250, "each node once")
+        for look in ({}, {"dark": True}, PHONE):
+            page.look(**look)
+            check_look(f"search {look}")
+        page.look()
+        no_errors()
+        page.eval("document.querySelector('[name=path]').select()")
+        page.type("/nowhere")
+        page.press("Enter")
+        page.wait_text("There is no node /nowhere.")
+        page.eval("[...document.querySelectorAll('.notice a')].at(-1).click()")
+        page.wait_text("0 nodes found.")
 
 
 @case

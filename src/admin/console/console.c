@@ -20,12 +20,14 @@ void console_init(struct console *c, struct view *v)
     c->view = v;
     samples_init(&c->samples);
     handover_notes_init(&c->handovers);
+    last_writers_init(&c->writers);
     buf_init(&c->held, 0);
 }
 
 void console_finish(struct console *c)
 {
     handover_notes_finish(&c->handovers);
+    last_writers_finish(&c->writers);
     buf_finish(&c->held);
 }
 
@@ -33,6 +35,7 @@ void console_attach(struct console *c, struct server *server)
 {
     bool wanted = server != NULL && c->view->options->http && c->view->options->console;
     handover_notes_attach(&c->handovers, wanted ? server_service(server) : NULL);
+    last_writers_attach(&c->writers, wanted ? server_service(server) : NULL);
 }
 
 static const struct clock_source *console_clock(const struct console *c)

@@ -10,6 +10,7 @@
 
 #include "admin/answers/server_view.h"
 #include "admin/console/handover_notes.h"
+#include "admin/console/last_writers.h"
 #include "admin/console/samples.h"
 
 enum { OVERVIEW_MEMBERS_MAX = 64, OVERVIEW_HANDOVERS_MAX = 8, HELD_SHARE = 50 };
@@ -19,6 +20,7 @@ struct console {
     const struct server *server; /* that the rest is about; NULL: none yet */
     struct samples samples;
     struct handover_notes handovers;
+    struct last_writers writers;
     int64_t started_ms; /* wall clock, as all times here */
     uint64_t leader;    /* when last looked; 0: none */
     int64_t leader_ms;  /* since when it leads */
@@ -33,7 +35,7 @@ struct console {
 void console_init(struct console *c, struct view *v);
 void console_finish(struct console *c);
 
-/* Looks at the hand-overs of another server from now on, NULL: of none. The one before it still exists. */
+/* Looks at the hand-overs and writes of another server from now on, NULL: of none. The one before it still exists. */
 void console_attach(struct console *c, struct server *server);
 
 /* Takes a sample when it is time, and notes a change of leader. Call it every second or oftener. True: the leader, or

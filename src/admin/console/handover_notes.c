@@ -1,5 +1,6 @@
 #include "admin/console/handover_notes.h"
 
+#include "admin/console/caller_names.h"
 #include "admin/console/layout_names.h"
 #include "state/query.h"
 
@@ -16,46 +17,12 @@ void handover_notes_init(struct handover_notes *n)
 
 /* Texts */
 
-/* Cuts a text where a character of UTF-8 begins. */
-static void name_copy(char *to, size_t room, struct slice text)
-{
-    size_t len = text.len < room ? text.len : room - 1;
-    while (len < text.len && len > 0 && (text.data[len] & 0xc0) == 0x80) {
-        len--;
-    }
-    if (len > 0) { /* the data of an empty text may be NULL */
-        memcpy(to, text.data, len);
-    }
-    to[len] = '\0';
-}
-
-/* "digest:anna", without the hash of a digest; false: the caller has only an address. */
-static bool user_name(struct wire_vector ids, char ret[USER_MAX + 1])
-{
-    struct wire_id id;
-    while (wire_next_id(&ids, &id)) {
-        const uint8_t *colon = id.id.len > 0 && slice_equal_str(id.scheme, "digest")
-                                   ? memchr(id.id.data, ':', id.id.len)
-                                   : NULL;
-        size_t len = colon != NULL ? (size_t)(colon - id.id.data) : id.id.len;
-        if (slice_equal_str(id.scheme, "ip") || !utf8_valid(slice_make(id.id.data, len))) {
-            continue;
-        }
-        char text[2 * USER_MAX];
-        (void)snprintf(text, sizeof text, "%.*s:%.*s", SLICE_FMT(id.scheme),
-                       SLICE_FMT(slice_make(id.id.data, len)));
-        name_copy(ret, USER_MAX + 1, slice_str(text));
-        return true;
-    }
-    return false;
-}
-
 /* Who deleted another one's node. */
 static void note_deleter(struct service *s, const struct command *command, struct handover *r)
 {
     char user[USER_MAX + 1] = "";
     const struct connection *c = service_connection(s, command->session_id);
-    bool named = user_name(command->ids, user);
+    bool named = caller_name(command->ids, user, sizeof user);
     if (command->session_id == 0) {
         (void)snprintf(r->by, sizeof r->by, "%s", named ? user : "an operator");
     } else if (named) {
@@ -283,7 +250,7 @@ static void on_gone(void *ctx, const struct command *command, const struct effec
 void handover_notes_attach(struct handover_notes *n, struct service *service)
 {
     if (n->service != NULL) {
-        n->service->onlooker = (struct service_onlooker){.gone = NULL};
+        n->service->onlooker.gone = NULL;
     }
     handover_notes_finish(n);
     if (service == NULL || service->auth_schemes != NULL) {
@@ -300,7 +267,8 @@ void handover_notes_attach(struct handover_notes *n, struct service *service)
     n->since_ms = state_zxid(service->state) == 0 ? 1
                   : time_ms > 0                   ? time_ms
                                                   : clock_wall_ms(service->clock);
-    service->onlooker = (struct service_onlooker){.gone = on_gone, .ctx = n};
+    service->onlooker.gone = on_gone;
+    service->onlooker.ctx = n;
 }
 
 void handover_notes_follow(struct handover_notes *n)

@@ -1,5 +1,6 @@
 #include "admin/console/node_page.h"
 
+#include "admin/console/last_writers.h"
 #include "base/json.h"
 #include "state/query.h"
 #include "tree/acl_rules.h"
@@ -137,12 +138,12 @@ static int write_acl(const struct state *s, const struct znode *node, struct jso
 
 /* Quota */
 
-static bool node_readable(const struct state *s, const struct node_request *request,
-                          const struct znode *node)
+bool node_readable(const struct state *s, const struct node_reader *reader,
+                   const struct znode *node)
 {
-    return request->all_readable || state_node_is_public(s, node, WIRE_PERM_READ) ||
-           (request->ids.count > 0 &&
-            acl_permits(state_node_acl(s, node), request->ids, WIRE_PERM_READ));
+    return reader->all_readable || state_node_is_public(s, node, WIRE_PERM_READ) ||
+           (reader->ids.count > 0 &&
+            acl_permits(state_node_acl(s, node), reader->ids, WIRE_PERM_READ));
 }
 
 /* The node at QUOTA_BRANCH, path and name, if it may be read. */
@@ -154,7 +155,7 @@ static const struct znode *quota_node(const struct state *s, const struct node_r
     buf_append_slice(scratch, path);
     buf_append_str(scratch, name);
     const struct znode *node = buf_ok(scratch) ? state_node(s, buf_slice(scratch)) : NULL;
-    return node != NULL && node_readable(s, request, node) ? node : NULL;
+    return node != NULL && node_readable(s, &request->reader, node) ? node : NULL;
 }
 
 /* The end of the next name of the path, from `at` on. */
@@ -312,10 +313,8 @@ static void children_by_creation(const struct state *s, const struct znode *pare
     buf_finish(&path);
 }
 
-static void write_child(const struct znode *node, bool readable, struct json *j)
+void node_facts_write(const struct znode *node, bool readable, struct json *j)
 {
-    json_array_begin(j);
-    json_text(j, znode_name(node));
     if (readable) {
         json_uint(j, znode_children(node));
         json_uint(j, znode_data(node).len);
@@ -325,7 +324,6 @@ static void write_child(const struct znode *node, bool readable, struct json *j)
         json_null(j);
         json_null(j);
     }
-    json_array_end(j);
 }
 
 static void write_children(const struct state *s, const struct znode *parent,
@@ -350,7 +348,10 @@ static void write_children(const struct state *s, const struct znode *parent,
     while (shown < h.count && shown < request->count &&
            (shown == 0 || j->out.len < request->answer_bytes)) {
         const struct znode *child = h.nodes[shown++];
-        write_child(child, node_readable(s, request, child), j);
+        json_array_begin(j);
+        json_text(j, znode_name(child));
+        node_facts_write(child, node_readable(s, &request->reader, child), j);
+        json_array_end(j);
     }
     json_array_end(j);
     json_member_bool(j, "more", shown < h.count);
@@ -393,7 +394,7 @@ int node_page_write(const struct state *s, const struct node_request *request, s
     json_init(&j);
     json_object_begin(&j);
     json_member_text(&j, "path", request->path);
-    bool readable = node_readable(s, request, node);
+    bool readable = node_readable(s, &request->reader, node);
     if (readable) {
         write_stat(node, &j);
         json_member_bool(&j, "readable", true);
@@ -402,6 +403,10 @@ int node_page_write(const struct state *s, const struct node_request *request, s
         write_children(s, node, request, work, &j);
         rc = rc == 0 ? write_quota(s, request, &j) : rc;
         write_watches(request, &j);
+        if (request->writers != NULL) {
+            json_key(&j, "writer");
+            last_writers_write(request->writers, node, request->path, &j);
+        }
     } else {
         json_member_bool(&j, "readable", false);
     }

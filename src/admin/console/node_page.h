@@ -6,6 +6,7 @@
  *    "data" or "data_base64": .., "bytes": N, "cut": bool,
  *    "quota": {"path", "limits", "counts"} or null,
  *    "watches": {"data", "child", "persistent", "recursive"} (those of this server at exactly this path, up to NODE_WATCHES_MAX each),
+ *    "writer": who wrote the data (last_writers.h),
  *    "children": {"count": N, "order": "name" or "creation", "names": [[name, children, bytes, kind]], "more": bool,
  *                 "left_out": N}}
  *
@@ -31,19 +32,35 @@ enum {
     NODE_WATCHES_MAX = 1000,
 };
 
+struct json;
+struct last_writers;
 struct state;
 struct watch_table;
+struct znode;
+
+/* Who reads. */
+struct node_reader {
+    bool all_readable;      /* with skipACL: everything may be read */
+    struct wire_vector ids; /* count 0: none */
+};
+
+/* Whether the node's ACL lets it read data and children. */
+bool node_readable(const struct state *s, const struct node_reader *reader,
+                   const struct znode *node);
+
+/* Number of children, bytes and kind, as elements of an array; null if the node may not be read. */
+void node_facts_write(const struct znode *node, bool readable, struct json *j);
 
 struct node_request {
     struct slice path;
-    const struct watch_table *watches; /* of this server; NULL: they are left out */
-    struct slice after;                /* the page begins behind this name; null: with the first */
+    const struct watch_table *watches;  /* of this server; NULL: they are left out */
+    const struct last_writers *writers; /* NULL: they are left out */
+    struct slice after;                 /* the page begins behind this name; null: with the first */
     struct slice
         from; /* without `after`: it begins with the first name that is not before this text; null: any */
-    size_t count;           /* children of the page, up to NODE_PAGE_MAX */
-    size_t answer_bytes;    /* the page ends when it has so many */
-    bool all_readable;      /* with skipACL: everything may be read */
-    struct wire_vector ids; /* of the reader; count 0: none */
+    size_t count;        /* children of the page, up to NODE_PAGE_MAX */
+    size_t answer_bytes; /* the page ends when it has so many */
+    struct node_reader reader;
 };
 
 /* Appends the object; adds to *work what it cost, in children that were looked at. 0; CONCLAVE_NO_NODE, CONCLAVE_BAD_ARGUMENTS (the path), CONCLAVE_ENOMEM: nothing is appended. */

@@ -1,7 +1,7 @@
 #include "admin/http/console_route.h"
 
 #include "admin/answers/four_letter_text.h"
-#include "admin/console/node_page.h"
+#include "admin/console/node_search.h"
 #include "admin/console/session_list.h"
 #include "admin/console/web_assets.h"
 #include "daemon/server.h"
@@ -91,10 +91,43 @@ static bool node_may_look(struct console_site *c, const struct clock_source *clo
 
 static void refuse_busy(struct http_response *response)
 {
-    console_refuse(response, 503, "many pages with long lists of children were asked for: wait");
+    console_refuse(response, 503, "the consoles of this server look at many nodes now: wait");
     response->headers[0].name = "Retry-After";
     (void)snprintf(response->headers[0].value, sizeof response->headers[0].value, "1");
     response->header_count = 1;
+}
+
+/* Whether the caller may see nodes now, and with which rights; otherwise refuses it. */
+static bool may_see_nodes(struct console_site *c, const struct http_request *request,
+                          struct http_response *response, struct node_reader *ret)
+{
+    const struct service *s = server_service(c->view->server);
+    const struct client_ids *guest =
+        c->guests.reader != NULL ? c->guests.reader(c->guests.ctx, request) : NULL;
+    if (s->auth_schemes != NULL && (guest == NULL || !service_authenticated(s, guest))) {
+        console_refuse(response, 403,
+                       "This server shows nodes only to clients that authenticate "
+                       "(enforce.auth.enabled).");
+        return false;
+    }
+    if (!node_may_look(c, s->clock)) {
+        refuse_busy(response);
+        return false;
+    }
+    ret->all_readable = s->skip_acl;
+    ret->ids = guest != NULL ? client_ids_list(guest) : (struct wire_vector){slice_str(""), 0};
+    return true;
+}
+
+static void refuse_nodes(struct http_response *response, int rc, const char *usage)
+{
+    if (rc == CONCLAVE_NO_NODE) {
+        console_refuse(response, 404, "there is no such node");
+    } else if (rc == CONCLAVE_BAD_ARGUMENTS) {
+        console_refuse(response, 400, usage);
+    } else if (rc != 0) {
+        console_refuse(response, 500, "out of memory");
+    }
 }
 
 static void answer_node(struct console_site *c, const struct http_request *request,
@@ -102,26 +135,16 @@ static void answer_node(struct console_site *c, const struct http_request *reque
 {
     const struct service *s = server_service(c->view->server);
     const char *path = http_argument(request, "path");
-    const struct client_ids *guest =
-        c->guests.reader != NULL ? c->guests.reader(c->guests.ctx, request) : NULL;
-    const struct node_request wanted = {
+    struct node_request wanted = {
         .path = slice_str(path),
         .watches = s->watches,
+        .writers = &c->console.writers,
         .after = slice_str(http_argument(request, "after")),
         .from = slice_str(http_argument(request, "from")),
         .count = argument_count(request, "count", NODE_PAGE_MAX),
         .answer_bytes = (size_t)c->view->options->answer_bytes,
-        .all_readable = s->skip_acl,
-        .ids = guest != NULL ? client_ids_list(guest) : (struct wire_vector){slice_str(""), 0},
     };
-    if (s->auth_schemes != NULL && (guest == NULL || !service_authenticated(s, guest))) {
-        console_refuse(response, 403,
-                       "This server shows nodes only to clients that authenticate "
-                       "(enforce.auth.enabled).");
-        return;
-    }
-    if (!node_may_look(c, s->clock)) {
-        refuse_busy(response);
+    if (!may_see_nodes(c, request, response, &wanted.reader)) {
         return;
     }
     size_t work = 0;
@@ -129,14 +152,34 @@ static void answer_node(struct console_site *c, const struct http_request *reque
                  ? CONCLAVE_BAD_ARGUMENTS
                  : node_page_write(s->state, &wanted, &work, &response->body);
     c->look_left -= (int64_t)work;
-    if (rc == CONCLAVE_NO_NODE) {
-        console_refuse(response, 404, "there is no such node");
-    } else if (rc == CONCLAVE_BAD_ARGUMENTS) {
-        console_refuse(response, 400,
-                       "use /console/node?path=PATH&after=NAME&count=N, or from=TEXT for after");
-    } else if (rc != 0) {
-        console_refuse(response, 500, "out of memory");
+    refuse_nodes(response, rc,
+                 "use /console/node?path=PATH&after=NAME&count=N, or from=TEXT for after");
+}
+
+static void answer_search(struct console_site *c, const struct http_request *request,
+                          struct http_response *response)
+{
+    const char *root = http_argument(request, "path");
+    const char *text = http_argument(request, "find");
+    struct node_search_request wanted = {
+        .root = slice_str(root != NULL ? root : "/"),
+        .text = slice_str(text),
+        .after = slice_str(http_argument(request, "after")),
+        .count = argument_count(request, "count", NODE_SEARCH_FOUND_MAX),
+        .answer_bytes = (size_t)c->view->options->answer_bytes,
+    };
+    if (!may_see_nodes(c, request, response, &wanted.reader)) {
+        return;
     }
+    size_t work = 0;
+    int rc = text == NULL || wanted.count == 0
+                 ? CONCLAVE_BAD_ARGUMENTS
+                 : node_search_write(server_service(c->view->server)->state, &wanted, &work,
+                                     &response->body);
+    c->look_left -= (int64_t)work;
+    refuse_nodes(response, rc,
+                 "use /console/search?find=TEXT&path=PATH&after=PATH&count=N; the text has at "
+                 "most 256 bytes");
 }
 
 static void answer_sessions_json(struct console_site *c, const struct http_request *request,
@@ -162,28 +205,36 @@ static void answer_line(struct console_site *c, const struct http_request *reque
     console_write_line(&c->console, slice_str(path), &response->body);
 }
 
+static void answer_recipes(struct console_site *c, const struct http_request *request,
+                           struct http_response *response)
+{
+    console_write_recipes(&c->console, &response->body);
+}
+
 /* Data about nodes and sessions, which need a serving server. */
 static bool answer_state(struct console_site *c, const char *name,
                          const struct http_request *request, struct http_response *response)
 {
-    bool node = strcmp(name, "node") == 0;
-    bool sessions = strcmp(name, "sessions") == 0;
-    bool line = strcmp(name, "line") == 0;
-    if (!node && !sessions && !line && strcmp(name, "recipes") != 0) {
-        return false;
+    static const struct {
+        const char *name;
+        void (*answer)(struct console_site *c, const struct http_request *request,
+                       struct http_response *response);
+    } ANSWERS[] = {
+        {"node", answer_node},       {"search", answer_search}, {"sessions", answer_sessions_json},
+        {"recipes", answer_recipes}, {"line", answer_line},
+    };
+    for (size_t i = 0; i < sizeof ANSWERS / sizeof ANSWERS[0]; i++) {
+        if (strcmp(name, ANSWERS[i].name) != 0) {
+            continue;
+        }
+        if (view_serving(c->view)) {
+            ANSWERS[i].answer(c, request, response);
+        } else {
+            console_refuse(response, 503, TEXT_NOT_SERVING);
+        }
+        return true;
     }
-    if (!view_serving(c->view)) {
-        console_refuse(response, 503, TEXT_NOT_SERVING);
-    } else if (node) {
-        answer_node(c, request, response);
-    } else if (sessions) {
-        answer_sessions_json(c, request, response);
-    } else if (line) {
-        answer_line(c, request, response);
-    } else {
-        console_write_recipes(&c->console, &response->body);
-    }
-    return true;
+    return false;
 }
 
 static bool answer_data(struct console_site *c, const char *name,

@@ -11,6 +11,7 @@
  *   /console/sessions         the sessions: find (session_list.h)
  *   /console/node             a node and a page of its children: path, after or from, count (node_page.h); with the rights
  *                             of the caller if it is signed in, otherwise with those of a client without ids
+ *   /console/search           nodes whose path has a text in it: find, path, after, count (node_search.h); with the same rights
  *
  * Every answer forbids the browser all that the pages do not need (Content-Security-Policy).
  */
@@ -33,11 +34,11 @@ struct console_site {
     struct console_guests guests;
     struct console console;
     struct event_streams *events;
-    int64_t look_left; /* children that pages may still look at; below 0: the last one took more */
+    int64_t look_left; /* nodes that pages may still look at; below 0: the last one took more */
     int64_t look_ms;   /* when that was so, monotonic */
 };
 
-/* Pages of nodes share this many children per second; beyond it they are answered with 503. */
+/* Pages of nodes and searches share this many looks at nodes per second; beyond it they are answered with 503. */
 enum { CONSOLE_LOOK_MAX = 500000 };
 
 /* False: out of memory; c has nothing to close. Borrows v. */

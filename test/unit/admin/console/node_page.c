@@ -244,7 +244,8 @@ static void test_hidden(void **state)
                "{\"scheme\":\"world\",\"id\":\"anyone\",\"perms\":\"r\"},{\"scheme\":\"digest\","
                "\"id\":\"u:x\",\"perms\":\"rwcda\"}");
     assert_null(strstr(text, "hash"));
-    struct node_request r = {.path = slice_str("/secret"), .count = 1, .all_readable = true};
+    struct node_request r = {
+        .path = slice_str("/secret"), .count = 1, .reader = {.all_readable = true}};
     assert_has(ask(w, &r), "treasure");
     assert_null(strstr(buf_cstr(&page), "hash"));
 }

@@ -1,0 +1,175 @@
+#include "admin/console/last_writers.h"
+
+#include "admin/console/caller_names.h"
+#include "admin/console/layout_names.h"
+#include "state/query.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { WAYS = 4 }; /* records that one path may have */
+
+struct last_writer {
+    uint64_t path; /* hash */
+    int64_t zxid;  /* 0: the record is empty */
+    int64_t session;
+    bool mirror;
+    char client[WRITER_CLIENT_MAX];
+    char ids[WRITER_IDS_MAX];
+};
+
+void last_writers_init(struct last_writers *w)
+{
+    *w = (struct last_writers){.service = NULL};
+}
+
+void last_writers_finish(struct last_writers *w)
+{
+    free(w->records);
+    last_writers_init(w);
+}
+
+/* The first of the records that may be those of a path. */
+static struct last_writer *writers_of(const struct last_writers *w, uint64_t path)
+{
+    return &w->records[path % (LAST_WRITERS_MAX / WAYS) * WAYS];
+}
+
+/* The ten digits that the server gives to nodes with a sequence number. */
+static bool is_numbered(struct slice path)
+{
+    struct layout_name name;
+    size_t at = path.len;
+    while (at > 0 && path.data[at - 1] != '/') {
+        at--;
+    }
+    layout_name_parse(slice_make(path.data + at, path.len - at), &name);
+    return name.stem != STEM_NONE;
+}
+
+static void note_writer(struct last_writers *w, const struct command *command, int64_t zxid,
+                        struct slice path)
+{
+    uint64_t hash = hash_keyed(&w->service->key, path.data, path.len);
+    struct last_writer *first = writers_of(w, hash);
+    struct last_writer *r = first;
+    for (size_t i = 0; i < WAYS; i++) {
+        if (first[i].path == hash && first[i].zxid != 0) {
+            r = &first[i];
+            break;
+        }
+        r = first[i].zxid < r->zxid ? &first[i] : r;
+    }
+    r->path = hash;
+    r->zxid = zxid;
+    r->session = command->session_id;
+    r->mirror = command->type == COMMAND_MIRROR_TRANSACTION;
+    caller_address(command->ids, r->client, sizeof r->client);
+    caller_names(command->ids, r->ids, sizeof r->ids);
+}
+
+static void on_wrote(void *ctx, const struct command *command, const struct effects *effects)
+{
+    struct last_writers *w = ctx;
+    if (w->generation != w->service->generation) {
+        last_writers_attach(w, w->service);
+    }
+    assert(w->service->onlooker.wrote_ctx == ctx && effects->events_count > 0);
+    for (size_t i = 0; i < effects->events_count; i++) {
+        const struct state_event *event = &effects->events[i];
+        bool created = event->type == WIRE_EVENT_NODE_CREATED;
+        if (event->type != WIRE_EVENT_NODE_DATA_CHANGED && !created) {
+            continue;
+        }
+        if (created && is_numbered(event->path)) {
+            continue;
+        }
+        if (w->records == NULL) {
+            w->records = calloc(LAST_WRITERS_MAX, sizeof *w->records);
+        }
+        if (w->records == NULL) {
+            w->since_zxid = effects->zxid; /* no memory: it is not known */
+            return;
+        }
+        note_writer(w, command, effects->zxid, event->path);
+    }
+}
+
+void last_writers_attach(struct last_writers *w, struct service *service)
+{
+    if (w->service != NULL) {
+        w->service->onlooker.wrote = NULL;
+    }
+    last_writers_finish(w);
+    if (service != NULL) {
+        w->service = service;
+        w->generation = service->generation;
+        w->since_zxid = state_zxid(service->state);
+        service->onlooker.wrote = on_wrote;
+        service->onlooker.wrote_ctx = w;
+    }
+}
+
+/* JSON */
+
+static const struct last_writer *writer_find(const struct last_writers *w, const struct znode *node,
+                                             struct slice path)
+{
+    if (w->records == NULL || w->generation != w->service->generation) {
+        return NULL;
+    }
+    uint64_t hash = hash_keyed(&w->service->key, path.data, path.len);
+    const struct last_writer *first = writers_of(w, hash);
+    for (size_t i = 0; i < WAYS; i++) {
+        if (first[i].path == hash && first[i].zxid == node->mzxid && node->mzxid != 0) {
+            return &first[i];
+        }
+    }
+    return NULL;
+}
+
+static void write_client(const struct last_writers *w, int64_t session, const char *client,
+                         const char *ids, struct json *j)
+{
+    const struct connection *c = session != 0 ? service_connection(w->service, session) : NULL;
+    json_member_string(j, "by", "client");
+    json_key(j, "session");
+    if (session != 0) {
+        json_hex(j, session);
+    } else {
+        json_null(j);
+    }
+    json_member_string(j, "client", c != NULL ? c->peer : client);
+    json_member_string(j, "ids", ids);
+}
+
+static void write_unknown(const struct last_writers *w, const struct znode *node, struct slice path,
+                          struct json *j)
+{
+    bool before = w->service == NULL || w->generation != w->service->generation ||
+                  node->mzxid <= w->since_zxid;
+    json_member_string(j, "by", "unknown");
+    json_member_string(j, "why",
+                       before                                            ? "before"
+                       : node->mzxid == node->czxid && is_numbered(path) ? "numbered"
+                                                                         : "pushed out");
+}
+
+void last_writers_write(const struct last_writers *w, const struct znode *node, struct slice path,
+                        struct json *j)
+{
+    const struct last_writer *r = w->service != NULL ? writer_find(w, node, path) : NULL;
+    json_object_begin(j);
+    if (r != NULL && r->mirror) {
+        json_member_string(j, "by", "mirror");
+    } else if (r != NULL && r->session == 0 && r->ids[0] == '\0' && r->client[0] == '\0') {
+        json_member_string(j, "by", "server");
+    } else if (r != NULL) {
+        write_client(w, r->session, r->client, r->ids, j);
+    } else if (w->service != NULL && znode_is_ephemeral(node) && node->mzxid == node->czxid) {
+        write_client(w, znode_owner(node), "", "", j);
+    } else {
+        write_unknown(w, node, path, j);
+    }
+    json_object_end(j);
+}
