@@ -309,6 +309,15 @@ static bool recognise_config(const struct layout_input *in, struct layout *l)
     return true;
 }
 
+static bool all_guids(const struct layout_input *in, const struct layout *l)
+{
+    bool all = true;
+    for (size_t i = 0; i < l->count && all; i++) {
+        all = layout_name_is_hex(in->children[l->places[i].child].name, 32);
+    }
+    return all;
+}
+
 /* The rest: ephemeral nodes without numbers. */
 static void recognise_group(const struct layout_input *in, struct layout *l)
 {
@@ -332,6 +341,14 @@ static void recognise_group(const struct layout_input *in, struct layout *l)
         l->permits = permits;
         return;
     }
+    if (!ours && !services && all_guids(in, l)) { /* a double barrier, until it has `ready` */
+        l->kind = LAYOUT_BARRIER;
+        l->library = KAZOO;
+        for (size_t i = 0; i < l->count; i++) {
+            l->places[i].holds = false;
+        }
+        return;
+    }
     l->kind = services ? LAYOUT_SERVICES : LAYOUT_GROUP;
     l->library = ours ? OURS : services ? CURATOR : "";
 }
@@ -344,8 +361,12 @@ void layout_recognise(const struct layout_input *in, struct layout *ret)
     ret->permits = 0;
     ret->open = false;
     ret->count = 0;
-    if (in->count == 0 || recognise_part(in, ret) || recognise_pair(in, ret) ||
-        recognise_redis(in, ret) || recognise_config(in, ret)) {
+    if (in->count == 0) {
+        (void)recognise_config(in, ret);
+        return;
+    }
+    if (recognise_part(in, ret) || recognise_pair(in, ret) || recognise_redis(in, ret) ||
+        recognise_config(in, ret)) {
         return;
     }
     const struct stem_row *row = line_find(in);

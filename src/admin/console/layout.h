@@ -11,13 +11,13 @@
  *                 PATH-__lock__ (kazoo)
  *   pair          ActiveStandbyElectorLock, ActiveBreadCrumb (ours and Hadoop's)
  *   queue         100-<guid>-q_N; queue-N; entry-100-N; qn-N
- *   barrier       `ready` beside ephemeral nodes; m-<guid> (double barriers)
+ *   barrier       `ready` beside ephemeral nodes; m-<guid>; <guid> alone (kazoo) (double barriers)
  *   config        PATH.acks: children acknowledge the configuration at PATH
  *   redis         current and managers (ours); `nodes` with JSON that names a master (the gem redis_failover)
  *   group         ephemeral nodes without numbers; `services` if their data are those of Curator's discovery
  *
- * A plain barrier and a configuration that nobody acknowledges are a single node, like any other: they are not
- * recognised. Nodes that serve another recipe (PATH.leader, the gates of semaphores) are LAYOUT_PART.
+ * A plain barrier and a configuration without PATH.acks are a single node, like any other: they are not recognised here
+ * (recipe_list.h finds barriers by their watches). Nodes that serve another recipe (PATH.leader, the gates of semaphores) are LAYOUT_PART.
  */
 #ifndef ADMIN_CONSOLE_LAYOUT_H
 #define ADMIN_CONSOLE_LAYOUT_H

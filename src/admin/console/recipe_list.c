@@ -1,11 +1,15 @@
 #include "admin/console/recipe_list.h"
 
+#include "admin/console/layout_names.h"
 #include "front/service.h"
 #include "state/query.h"
 #include "tree/walk.h"
+#include "watch/watch.h"
 
 #include <assert.h>
 #include <stdlib.h>
+
+enum { ADDRESS_MAX = 45 }; /* bytes of a numeric address */
 
 /* One list in the making. */
 struct recipe_search {
@@ -21,6 +25,12 @@ struct recipe_search {
     bool cut;
     size_t hidden;
     size_t found;
+    size_t left_out;
+    struct {
+        struct slice path; /* whose watches come now */
+        size_t count;      /* clients of this server that wait there */
+        const struct connection *clients[RECIPES_LINE_ALL_MAX];
+    } waits;
     struct recipe_reader reader; /* of the current candidate */
     struct json *j;
 };
@@ -61,7 +71,13 @@ static void search_session(void *ctx, const struct state_session *session)
     }
 }
 
-/* Every node with children is a candidate. Looks at the first children of each only. */
+static bool has_suffix(struct slice name, const char *suffix)
+{
+    size_t len = strlen(suffix);
+    return name.len >= len && memcmp(name.data + name.len - len, suffix, len) == 0;
+}
+
+/* Every node with children is a candidate, and a place for acknowledgements that has none. Looks at the first children of each only. */
 static void search_walk(struct recipe_search *s)
 {
     const struct znode *node = state_node(s->state, slice_str("/"));
@@ -70,8 +86,10 @@ static void search_walk(struct recipe_search *s)
     size_t looked = 0;
     while (node != NULL) {
         const struct znode *next = depth + 1 < RECIPES_DEPTH_MAX ? znode_first_child(node) : NULL;
-        if (next != NULL) {
+        if (next != NULL || has_suffix(znode_name(node), ".acks")) {
             search_add(s, node);
+        }
+        if (next != NULL) {
             seen[++depth] = 1;
         }
         while (next == NULL && depth > 0) {
@@ -229,7 +247,7 @@ static void write_recipe(const struct recipe_search *s, const struct znode *node
     json_object_end(j);
 }
 
-static void search_candidate(struct recipe_search *s, const struct znode *parent, size_t *left_out)
+static void search_candidate(struct recipe_search *s, const struct znode *parent)
 {
     struct layout l;
     if (!recipe_readable(&s->reader, parent)) {
@@ -246,7 +264,7 @@ static void search_candidate(struct recipe_search *s, const struct znode *parent
     s->found++;
     if (s->found > (s->held ? RECIPES_HELD_MAX : RECIPES_ALL_MAX) ||
         s->j->out.len >= s->bytes_max) {
-        (*left_out)++;
+        s->left_out++;
         return;
     }
     write_recipe(s, parent, &l);
@@ -260,9 +278,108 @@ static bool is_system(const struct znode *node)
     return slice_equal_str(znode_name(node), "zookeeper");
 }
 
+/* Plain barriers */
+
+/* No data, or the address that Curator puts there. */
+static bool is_barrier_data(struct slice data)
+{
+    bool address = data.len <= ADDRESS_MAX;
+    for (size_t i = 0; address && i < data.len; i++) {
+        address = strchr("0123456789abcdef.:", data.data[i]) != NULL && data.data[i] != '\0';
+    }
+    return address;
+}
+
+/* A lasting node without children and data, whose end or change somebody waits for. */
+static bool is_plain_barrier(struct recipe_search *s, const struct znode *node)
+{
+    struct layout_name name;
+    layout_name_parse(znode_name(node), &name);
+    return znode_children(node) == 0 && node->parent != NULL && !znode_is_ephemeral(node) &&
+           is_barrier_data(znode_data(node)) && name.stem == STEM_NONE &&
+           !has_suffix(znode_name(node), ".leader") && !has_suffix(znode_name(node), ".acks") &&
+           !is_system(node) && recipe_readable(&s->reader, node);
+}
+
+/* The clients of this server that wait at the path of s->waits. */
+static void write_waiting(struct recipe_search *s)
+{
+    struct json *j = s->j;
+    size_t count = s->waits.count;
+    json_object_begin(j);
+    json_member_string(j, "kind", layout_kind_name(LAYOUT_BARRIER));
+    json_member_string(j, "library", "");
+    json_member_bool(j, "plain", true);
+    json_member_text(j, "path", s->waits.path);
+    json_member_uint(j, "children", 0);
+    json_member_bool(j, "open", false);
+    json_key(j, "holders");
+    json_array_begin(j);
+    json_array_end(j);
+    json_member_uint(j, "holding", 0);
+    json_key(j, "line");
+    json_array_begin(j);
+    for (size_t i = 0; i < count && i < RECIPES_LINE_ALL_MAX; i++) {
+        json_object_begin(j);
+        json_member_string(j, "label", "");
+        json_member_string(j, "node", "");
+        json_member_int(j, "since_ms", 0);
+        json_member_hex(j, "session", s->waits.clients[i]->session_id);
+        json_member_string(j, "client", s->waits.clients[i]->peer);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_member_uint(j, "waiting", count);
+    json_object_end(j);
+}
+
+/* The watches of one path have been seen. */
+static void search_waits_end(struct recipe_search *s)
+{
+    const struct znode *node = s->waits.count > 0 && s->waits.path.len <= VIEW_PATH_MAX
+                                   ? state_node(s->state, s->waits.path)
+                                   : NULL;
+    if (node != NULL && is_plain_barrier(s, node)) {
+        s->found++;
+        if (s->found > RECIPES_ALL_MAX || s->j->out.len >= s->bytes_max) {
+            s->left_out++;
+        } else {
+            write_waiting(s);
+        }
+    }
+    s->waits.count = 0;
+}
+
+/* The watches come path by path. */
+static bool search_watch(void *ctx, struct slice path, struct watcher *w)
+{
+    struct recipe_search *s = ctx;
+    if (++s->looked > RECIPES_WATCHES_MAX) {
+        s->cut = true;
+        return false;
+    }
+    if (s->waits.path.data != path.data) {
+        search_waits_end(s);
+        s->waits.path = path;
+    }
+    if (watch_has(s->service->watches, w, WATCH_DATA, path)) {
+        if (s->waits.count < RECIPES_LINE_ALL_MAX) {
+            s->waits.clients[s->waits.count] = CONTAINER_OF(w, struct connection, watcher);
+        }
+        s->waits.count++;
+    }
+    return true;
+}
+
+static void search_waits(struct recipe_search *s)
+{
+    s->looked = 0;
+    watch_each_data(s->service->watches, search_watch, s);
+    search_waits_end(s);
+}
+
 static void search_run(struct recipe_search *s)
 {
-    size_t left_out = 0;
     state_session_each(s->state, search_session, s);
     if (!s->held) {
         search_walk(s);
@@ -273,11 +390,14 @@ static void search_run(struct recipe_search *s)
     json_array_begin(s->j);
     for (size_t i = 0; i < s->count; i++) {
         if (!is_system(s->parents[i])) {
-            search_candidate(s, s->parents[i], &left_out);
+            search_candidate(s, s->parents[i]);
         }
     }
+    if (!s->held) {
+        search_waits(s);
+    }
     json_array_end(s->j);
-    json_member_uint(s->j, "more", left_out);
+    json_member_uint(s->j, "more", s->left_out);
     json_member_uint(s->j, "hidden", s->hidden);
     json_member_bool(s->j, "cut", s->cut);
     json_object_end(s->j);

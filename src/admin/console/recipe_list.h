@@ -12,6 +12,9 @@
  * "heard_ms" (age of its last sign of life), "left_ms" (until it expires without another one)}; the last two are known to the
  * leader, and of clients of this server.
  *
+ * A plain barrier is a single node like any other. What may be one is found by its watches: a lasting node without data and children
+ * whose end or change clients of this server wait for ("plain": true; "line" are those clients).
+ *
  * Limits: below, each with a count or a mark in the answer when it is reached. Nodes that a client without ids may not
  * read are left out and counted.
  */
@@ -27,6 +30,7 @@ enum {
     RECIPES_SIBLINGS_MAX = 1000,    /* children of one node that a walk looks at */
     RECIPES_DEPTH_MAX = 64,         /* of a walk */
     RECIPES_PARENTS_MAX = 4000,     /* candidates */
+    RECIPES_WATCHES_MAX = 20000,    /* watches that one list looks at */
     RECIPES_CHILDREN_MAX = 2000,    /* children of one candidate that are read */
     RECIPES_HELD_MAX = 50,          /* recipes in the list of what is held */
     RECIPES_ALL_MAX = 500,          /* in the whole list */

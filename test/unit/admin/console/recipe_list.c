@@ -1,5 +1,6 @@
 /* Which recipes of a tree are found, within which limits, and what a client without ids may not see. */
 #include "admin/console/recipe_list.h"
+#include "state/query.h"
 #include "support/requests.h"
 #include "support/service_harness.h"
 
@@ -74,6 +75,46 @@ static void test_nothing(void **state)
     assert_string_equal(look(false, BYTES), none);
     create("/leaf", "", 0);
     assert_string_equal(look(false, BYTES), none);
+}
+
+static void wait_for(const char *path)
+{
+    int32_t xid = guest_request(&guest, WIRE_EXISTS, body_path_watch(path, true));
+    service_harness_settle(&h);
+    (void)guest_expect(&guest, xid, 0);
+}
+
+/* A node without data that somebody watches may be a plain barrier; others are none. */
+static void test_plain_barriers(void **state)
+{
+    static const char *const OTHERS[] = {"/data", "/parent", "/parent/child", "/e",
+                                         "/n-0000000004"};
+    create("/gate", "", 0);
+    create("/curators", "10.1.2.3", 0);
+    create("/data", "limit=5", 0);
+    create("/parent", "", 0);
+    create("/parent/child", "x", 0);
+    create("/e", "", 1);
+    create("/unwatched", "", 0);
+    create("/n-", "", SEQUENTIAL);
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++) {
+        if (state_node(h.service.state, slice_str(OTHERS[i])) != NULL) {
+            wait_for(OTHERS[i]);
+        }
+    }
+    assert_null(strstr(look(false, BYTES), "\"plain\""));
+    wait_for("/gate");
+    wait_for("/curators");
+    const char *text = look(false, BYTES);
+    assert_int_equal(times(text, "\"plain\":true"), 2);
+    assert_has(text, "{\"kind\":\"barrier\",\"library\":\"\",\"plain\":true,\"path\":\"/gate\"");
+    assert_has(text, "\"client\":\"10.1.2.3:4567\"}],\"waiting\":1}");
+    assert_null(strstr(look(true, BYTES), "\"plain\""));
+    assert_has(look(false, 1), "\"more\":");
+    int32_t xid = guest_request(&guest, WIRE_DELETE, body_delete("/gate"));
+    service_harness_settle(&h);
+    (void)xid;
+    assert_int_equal(times(look(false, BYTES), "\"plain\":true"), 1);
 }
 
 static void test_election(void **state)
@@ -174,8 +215,8 @@ static void test_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_nothing), TEST(test_election), TEST(test_queue),
-        TEST(test_redis),   TEST(test_limits),   TEST(test_hidden),
+        TEST(test_nothing), TEST(test_plain_barriers), TEST(test_election), TEST(test_queue),
+        TEST(test_redis),   TEST(test_limits),         TEST(test_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
