@@ -124,9 +124,9 @@ export function form(place, { title, fields, verb, danger, run, done }) {
     done?.();
   });
   const element = h("form", { class: "act", "aria-label": title, onsubmit: onSubmit, onkeydown: (event) => event.key === "Escape" && close() },
-    h("h3", { tabindex: "-1" }, title), fields, problem,
+    h("h2", { tabindex: "-1" }, title), fields, problem,
     h("div", { class: "buttons" }, button, h("button", { type: "button", class: "plain", onclick: close }, "Cancel")));
   place.replaceChildren(element);
-  (element.querySelector("input, textarea") ?? element.querySelector("h3")).focus();
+  (element.querySelector("input, textarea") ?? element.querySelector("h2")).focus();
   element.scrollIntoView({ block: "nearest" });
 }

@@ -17,6 +17,7 @@ const POLL_MS = 5000;
 const state = { overview: null, history: { every_ms: 5000, samples: [] }, server: null };
 const main = document.getElementById("main");
 let view = null;
+let routed = false; // a view was shown before
 
 /* Views */
 
@@ -42,9 +43,11 @@ function route() {
     view = wanted;
     document.title = `${VIEWS[wanted].title ?? wanted[0].toUpperCase() + wanted.slice(1)} – Conclave`;
     main.replaceChildren(VIEWS[view].open());
+    if (routed && document.activeElement === document.body) main.focus(); // what had the focus is gone
   }
   VIEWS[view].show?.(path);
   VIEWS[view].update?.(state);
+  routed = true;
 }
 
 /* Who is signed in */
@@ -77,9 +80,17 @@ function later(ms) {
   timer = setTimeout(connect, ms);
 }
 
+/** Who leads is announced when it changes, in every view; figures and lists are not: they change all the time. */
+function announce(next) {
+  const before = state.overview?.leader?.id;
+  const now = next.leader?.id;
+  if (state.overview && before !== now) document.getElementById("news").textContent = now ? `Server ${now} leads.` : "There is no leader.";
+}
+
 async function take(next) {
   const server = next.server ? `${next.server.id}/${next.server.started_ms}` : "";
   const newest = state.history.samples.at(-1);
+  announce(next);
   state.overview = next;
   if (next.server && (server !== state.server || (next.sample && newest && next.sample[0] > newest[0] + 1))) {
     state.server = server;

@@ -200,6 +200,7 @@ function cells(kind, recipe) {
     return [recipe.waiting ? count(Math.max(recipe.waiting, recipe.children)) : "empty", first ? oldest(first.since_ms) : "–", first ? first.label || h("code", {}, first.node) : "–"];
   }
   if (kind === "barrier") {
+    if (recipe.plain) return [["closed", h("small", { class: "who" }, "an empty node whose end clients of this server wait for")], members()];
     return [recipe.open ? h("span", { class: "pill lead" }, "open") : `closed: ${recipe.waiting}${recipe.permits ? ` of ${recipe.permits}` : ""} wait`, members()];
   }
   return kind === "config" ? [members()] : [count(recipe.holding), members()];

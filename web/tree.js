@@ -33,10 +33,16 @@ export function open() {
 export function show(path) {
   const wanted = path.replace(/\/+$/, "") || "/";
   if (wanted === shown.path) return;
+  const again = shown.path !== null;
   Object.assign(shown, { path: wanted, pages: [{}], node: null, form: null });
   part.form.replaceChildren(pathForm(wanted, h("button", { type: "button", class: "plain", onclick: () => load() }, "Refresh")));
   acts.show(null); // nobody acts on the node before while this one is read
-  load();
+  load().then(() => again && keepFocus());
+}
+
+/** The link that led here is gone with the node before: the keyboard goes on at the children. */
+function keepFocus() {
+  if (document.activeElement === document.body) (part.children.querySelector("li a") ?? part.crumbs.querySelector("[aria-current]"))?.focus({ preventScroll: true });
 }
 
 /** Somebody signed in or out: other nodes may be readable. */
