@@ -91,6 +91,7 @@ async function take(next) {
   const server = next.server ? `${next.server.id}/${next.server.started_ms}` : "";
   const newest = state.history.samples.at(-1);
   announce(next);
+  document.getElementById("version").textContent = next.server ? `Conclave ${next.server.version}` : "";
   state.overview = next;
   if (next.server && (server !== state.server || (next.sample && newest && next.sample[0] > newest[0] + 1))) {
     state.server = server;

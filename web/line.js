@@ -43,8 +43,8 @@ function lease(place) {
 
 function since(place, holds) {
   const from = holds && place.from_ms;
-  const words = holds && !from ? "in line since then" : null;
-  return [moment(from || place.since_ms), h("small", { class: "who" }, [duration(Date.now() - (from || place.since_ms)), words].filter(Boolean).join(", "))];
+  const ago = duration(Date.now() - (from || place.since_ms));
+  return [moment(from || place.since_ms), h("small", { class: "who" }, holds && !from ? `joined the line ${ago} ago` : ago)];
 }
 
 function rows(list, holds) {
@@ -114,7 +114,7 @@ function past(answer) {
 function frame(path) {
   part.now = h("section", { class: "panel", "aria-label": "Now" });
   part.past = h("section", { class: "panel", "aria-label": "Hand-overs" });
-  const ways = h("p", { class: "crumbs" }, h("a", { href: "#/recipes", "data-key": "all recipes" }, "All recipes"), h("a", { href: nodeHash(path), "data-key": "the node" }, "Its node in the tree"));
+  const ways = h("p", { class: "ways" }, h("a", { href: "#/recipes", "data-key": "all recipes" }, "All recipes"), h("a", { href: nodeHash(path), "data-key": "the node" }, "Its node in the tree"));
   return [ways, part.now, part.past];
 }
 

@@ -1,24 +1,32 @@
 // The first page: is all well, who leads, how fast is it.
 import { account, act, form } from "./account.js";
 import { chart, span } from "./charts.js";
-import { bytes, count, duration, h, latency, many, moment, refresh } from "./dom.js";
+import { askPort, bytes, count, duration, h, latency, many, moment, refresh } from "./dom.js";
 import { newest } from "./line.js";
 import { heldNow } from "./recipes.js";
+import { endedTable } from "./sessions.js";
+
+const LOST_MAX = 3;
+const LOST_EVERY_MS = 5000;
 
 const part = {};
+const lost = { list: null, askedMs: 0 };
 
 /** The empty page; update fills it. */
 export function open() {
-  for (const name of ["alarms", "cards", "holds", "handovers", "members", "acts", "charts"]) part[name] = h("section", { class: name });
+  for (const name of ["alarms", "cards", "holds", "handovers", "lost", "members", "acts", "charts"]) part[name] = h("section", { class: name });
   part.alarms.setAttribute("aria-live", "polite");
   part.alarms.setAttribute("aria-label", "Alarms");
   part.holds.classList.add("panel");
   part.holds.setAttribute("aria-label", "Elections and locks held now");
   part.handovers.classList.add("panel");
   part.handovers.setAttribute("aria-label", "Latest hand-overs");
+  part.lost.classList.add("panel");
+  part.lost.setAttribute("aria-label", "Lost sessions");
+  lost.askedMs = 0;
   part.members.setAttribute("aria-label", "Members");
   part.charts.setAttribute("aria-label", "The last hour");
-  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.handovers, part.members, part.acts, part.charts);
+  return h("div", { class: "overview" }, h("h1", { class: "unseen" }, "Overview"), part.alarms, part.cards, part.holds, part.handovers, part.lost, part.members, part.acts, part.charts);
 }
 
 export function update(state) {
@@ -29,8 +37,27 @@ export function update(state) {
   refresh(part.cards, { ...overview, alarms: 0, held: 0, handovers: 0, minute }, cards);
   refresh(part.holds, { held: overview.held, minute }, ({ held }) => heldNow(held));
   refresh(part.handovers, { list: overview.handovers, minute }, ({ list }) => newest(list));
+  refresh(part.lost, { list: lost.list, minute }, lostSessions);
+  if (overview.server && Date.now() - lost.askedMs >= LOST_EVERY_MS) askLost(state);
   refresh(part.members, { members: overview.members, leader: overview.leader, id: overview.server?.id, who: account().name }, members);
   refresh(part.charts, { newest: history.samples.at(-1) ?? null, every: history.every_ms }, () => charts(history));
+}
+
+/** Who lost a session is asked for now and then: it is no part of the stream. */
+async function askLost(state) {
+  lost.askedMs = Date.now();
+  try {
+    const { recording, lost: list } = await askPort("/sessions/ended");
+    lost.list = recording ? list.slice(0, LOST_MAX) : null;
+    if (part.lost.isConnected) update(state);
+  } catch {
+    lost.list = null;
+  }
+}
+
+function lostSessions({ list }) {
+  if (!list?.length) return null;
+  return [h("h2", {}, "Latest lost sessions"), endedTable(list), h("p", { class: "hint" }, h("a", { href: "#/sessions", "data-key": "all sessions" }, "All sessions"))];
 }
 
 function alarms(list) {
@@ -64,7 +91,7 @@ function cards(o) {
     card("Requests", sample ? `${count(sample[2] + sample[3])}/s` : "–", sample ? `${count(sample[2])} reads, ${count(sample[3])} writes here` : "first sample soon"),
     card("Latency", sample?.[5] ? latency(sample[5]) : "–", sample?.[5] ? `99 %; half within ${latency(sample[4])}` : "no requests in the last 5 s"),
     card("Disk", sample?.[6] ? latency(sample[6]) : "–", sample?.[6] ? "99 % of the log's syncs" : "no syncs in the last 5 s"),
-    card("Sessions", count(s.sessions), `${many(s.connections, "connection")} here, ${count(s.watches)} watches`),
+    card("Sessions", count(s.sessions), `${many(s.connections, "connection")} here, ${many(s.watches, "watch", "watches")}`),
     card("Data", many(s.nodes, "node"), `${bytes(s.data_bytes)}${full}`),
     card("zxid", h("code", {}, s.zxid), `term ${s.term}; up ${duration(Date.now() - s.started_ms)}`),
   ];

@@ -1,6 +1,6 @@
 // Recipes as what they are: who holds what, and who waits behind. Also the list on the first page.
 import { account, act, form } from "./account.js";
-import { ask, count, duration, h, many, moment, nodeHash, recipeHash, refresh } from "./dom.js";
+import { ask, count, duration, h, many, moment, nodeHash, recipeHash, refresh, sessionHash } from "./dom.js";
 import * as line from "./line.js";
 
 const ORDER = ["election", "lock", "semaphore", "active/standby pair", "Redis set", "queue", "barrier", "group", "services", "config"];
@@ -29,9 +29,10 @@ const HELD_KINDS = ORDER.slice(0, 4);
 export function who(place, named) {
   const label = place.label?.startsWith("{") ? address(place.label) : place.label;
   const name = (named && !GUID.test(place.node) && place.node) || label || place.client || place.session || place.node;
-  const more = [label, place.client, place.session && `session ${place.session}`].filter((part) => part && part !== name).join(", ");
+  const more = [label, place.client].filter((part) => part && part !== name).join(", ");
+  const link = place.session && place.session !== name ? ["session ", h("a", { href: sessionHash(place.session), "data-key": `session ${place.session} ${place.node}` }, place.session)] : null;
   return [h("b", {}, name), place.shared ? h("span", { class: "pill" }, "shared") : null,
-    place.weight ? h("span", { class: "pill" }, many(place.weight, "permit")) : null, more ? h("small", { class: "who" }, more) : null];
+    place.weight ? h("span", { class: "pill" }, many(place.weight, "permit")) : null, more || link ? h("small", { class: "who" }, more, more && link ? ", " : null, link) : null];
 }
 
 function places(list, all, named) {
@@ -46,8 +47,8 @@ function names(list, all) {
 
 /** Since when a holder holds, if that is known, otherwise since when it is in the line. */
 function held(place) {
-  const words = place.from_ms ? "" : "in line since then";
-  return [moment(place.from_ms || place.since_ms), h("small", { class: "who" }, [duration(Date.now() - (place.from_ms || place.since_ms)), words].filter(Boolean).join(", "))];
+  const ago = duration(Date.now() - (place.from_ms || place.since_ms));
+  return [moment(place.from_ms || place.since_ms), h("small", { class: "who" }, place.from_ms ? ago : `joined the line ${ago} ago`)];
 }
 
 function oldest(since) {

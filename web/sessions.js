@@ -1,11 +1,11 @@
 // The sessions: whose they are, and when their clients were last heard.
 import { account, act, form } from "./account.js";
-import { ask, askPort, count, duration, h, many, moment, refresh } from "./dom.js";
+import { ask, askPort, count, duration, h, many, moment, refresh, sessionHash } from "./dom.js";
 
 const EVERY_MS = 3000;
 const ENDED_MAX = 100; // rows of each list
 const part = {};
-const shown = { find: "", answer: null, timer: 0, orderly: false };
+const shown = { find: "", answer: null, timer: 0, orderly: false, self: null };
 
 export function open() {
   part.input = h("input", { type: "text", name: "find", "aria-label": "Part of an address or of a session id", placeholder: "Address or session id", spellcheck: "false", autocomplete: "off", value: shown.find });
@@ -66,6 +66,10 @@ function again() {
 /** Somebody signed in or out. */
 export { load as signed };
 
+export function update(state) {
+  shown.self = state.overview?.server?.id ?? shown.self;
+}
+
 function end(session) {
   const who = session.client ? `of the client ${session.client}` : session.server ? `at server ${session.server}` : "without a client here";
   form(part.place, {
@@ -86,9 +90,10 @@ function heard(session) {
 }
 
 function row(session) {
-  const where = session.local ? "local to this server" : session.server ? `at server ${session.server}` : "not connected yet";
+  const here = session.local || session.server === shown.self;
+  const where = session.local ? "local to this server" : session.server ? `${here && !session.client ? "last " : ""}at server ${session.server}` : "not connected yet";
   return h("tr", {},
-    h("th", { scope: "row" }, session.client ? h("code", {}, session.client) : h("span", { class: "pill" }, session.server || session.local ? "no client here" : "no client"), h("small", { class: "who" }, where)),
+    h("th", { scope: "row" }, session.client ? h("code", {}, session.client) : h("span", { class: "pill" }, session.server && !here ? "no client here" : "not connected"), h("small", { class: "who" }, where)),
     h("td", { "data-label": "Session" }, h("code", {}, session.id), account().name ? h("button", { type: "button", class: "plain small", "data-key": `end ${session.id}`, onclick: () => end(session) }, "End…") : null),
     h("td", { "data-label": "Last heard" }, heard(session)),
     h("td", { "data-label": "Ephemerals" }, count(session.ephemerals)),
@@ -116,12 +121,13 @@ const CALM = ["lives", "moved", "closed"];
 
 function endedRow(record) {
   return h("tr", {},
-    h("th", { scope: "row" }, record.client ? h("code", {}, record.client) : h("span", { class: "pill" }, "no client here"), h("small", { class: "who" }, record.session)),
+    h("th", { scope: "row" }, record.client ? h("code", {}, record.client) : h("span", { class: "pill" }, "not known here"), h("small", { class: "who" }, h("a", { href: sessionHash(record.session), "data-key": `ended ${record.session}` }, record.session))),
     h("td", { "data-label": "Ended" }, moment(record.at_ms), h("small", { class: "who" }, `${duration(Date.now() - record.at_ms)} ago`)),
     h("td", { "data-label": "Why" }, h("div", {}, h("span", { class: CALM.includes(record.cause) ? "pill" : "pill down" }, CAUSES[record.cause] ?? record.cause), h("small", { class: "who" }, record.verdict))));
 }
 
-function endedTable(list) {
+/** Sessions that ended, and why; also for the first page. */
+export function endedTable(list) {
   return h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Client", "Ended", "Why"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, list.slice(0, ENDED_MAX).map(endedRow)));
 }
 

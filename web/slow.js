@@ -4,7 +4,7 @@ import { askPort, count, duration, h, latency, many, moment, nodeHash, refresh, 
 const EVERY_MS = 3000;
 const WIDTH = 240;
 const PARTS = {
-  queue: "in the queue", forward: "on the way by the leader to the log", disk: "until the disk had it", quorum: "until a quorum confirmed",
+  queue: "in the queue", forward: "on the way through the leader into the log", disk: "until the disk had it", quorum: "until a quorum confirmed",
   apply: "applying or reading", send: "until the client took the answer",
 };
 const part = {};

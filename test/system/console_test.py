@@ -184,6 +184,8 @@ def recipes_of_the_commands():
         page = open_page(server)
         for text in ("/app/leader", "host-a", "1 waiter", "host-b", str(found["/app/leader"]["holders"][0]["token"]), "worker-7"):
             page.wait_text(text)
+        if World.pictures:  # with figures
+            page.wait("!document.body.innerText.includes('first sample soon')")
         picture("console-overview.png")
         holders.end("a")
         page.wait("[...document.querySelectorAll('.holds tr')].some((row) => row.innerText.includes('/app/leader') && "
@@ -516,6 +518,12 @@ def ended_sessions():
     no_errors()
     page.eval("document.querySelector('[name=find]').value = ''")
     page.eval("document.querySelector('.goto').requestSubmit()")
+    page.eval("location.hash = '#/'")
+    page.wait_text("Latest lost sessions")
+    page.wait(f"document.querySelector('.lost').textContent.includes('{hex(left.session_id)}')")
+    page.wait("document.querySelector('#version').textContent.startsWith('Conclave ')")
+    check_look("lost sessions on the first page")
+    no_errors()
     with Conclave(["--maxEndedSessions", "0"], admin=True) as server:
         open_page(server, "#/sessions").wait_text("maxEndedSessions=0")
 
