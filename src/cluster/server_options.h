@@ -10,6 +10,8 @@
 #include "front/traces/trace_options.h"
 #include "net/address.h"
 
+struct source_settings;
+
 struct server_options {
     const char *data_dir;       /* data folder; created when missing */
     const char *apache_log_dir; /* logs of an Apache ZooKeeper to import; NULL: in data_dir */
@@ -48,6 +50,7 @@ struct server_options {
     const char *audit_file;           /* NULL: stderr */
     struct trace_options traces;
     struct ensemble_options ensemble;
+    const struct source_settings *source; /* of the link of a mirror; NULL: neither TLS nor SASL */
     const struct clock_source *clock;
     bool
         test; /* a server for tests: its data are in memory, and it takes orders (front/faults.h) */

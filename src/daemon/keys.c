@@ -13,7 +13,9 @@
 #define MAJORITY                                                                                   \
     "no effect: a majority of the participants decides; there are no groups and weights"
 #define LINKS "no effect: a server tries all addresses of another server in turn"
-#define QUORUM_SASL "servers do not use SASL among themselves: use clusterSecretFile or sslQuorum"
+#define QUORUM_SASL                                                                                \
+    "servers do not use SASL among themselves: use clusterSecretFile or sslQuorum; to follow a "   \
+    "ZooKeeper that does, mirror.sasl.file"
 #define NO_DNS "no effect: the server never looks up names in clients' certificates"
 #define SNIFFED                                                                                    \
     "only PEM and PKCS12 keystores are supported: convert the file with keytool -importkeystore "  \
@@ -367,6 +369,12 @@ const struct key_row key_table[] = {
     REFUSED("quorum.auth.enableSasl", "false", QUORUM_SASL),
     REFUSED("quorum.auth.learnerRequireSasl", "false", QUORUM_SASL),
     REFUSED("quorum.auth.serverRequireSasl", "false", QUORUM_SASL),
+    BOOL(
+        "mirror.ssl", mirror.source.tls, 0,
+        "yes: the link to the ZooKeeper that this ensemble follows (conclave migrate) uses TLS, with the certificates of the ssl.quorum keys (no)"),
+    PATH(
+        "mirror.sasl.file", mirror.login_file,
+        "file with one line user:password for that link, if its servers have quorum.auth.enableSasl; only its owner may read it (none)"),
     IDLE("quorum.auth.*", "no effect: servers do not use SASL among themselves"),
     IDLE("quorum.*", LEARNERS),
     INT("electionTimeout", members.election_ms, 50, 60000, 1,

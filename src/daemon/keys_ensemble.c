@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "daemon/key_values.h"
+#include "daemon/keys_sasl.h"
 #include "daemon/keys_tls.h"
 
 #include "state/members/members.h"
@@ -472,4 +473,42 @@ int keys_ensemble_conclude(struct zoo_cfg *c)
     }
     members_set_listen(c, me);
     return members_secure(c);
+}
+
+/* The link to the source of a mirror */
+
+static int mirror_read_login(struct zoo_cfg *c)
+{
+    struct keys_mirror *m = &c->mirror;
+    int rc = keys_sasl_read_users(c, m->login_file, &m->login);
+    if (rc == 0 && m->login.user_count != 1) {
+        rc = key_fail(c, "mirror.sasl.file: %s must have one line user:password, it has %zu",
+                      m->login_file, m->login.user_count);
+    }
+    if (rc == 0) {
+        m->source.user = m->login.users[0].name;
+        m->source.password = m->login.users[0].password;
+    }
+    return rc;
+}
+
+int keys_mirror_conclude(struct zoo_cfg *c)
+{
+    struct keys_mirror *m = &c->mirror;
+    int rc = m->login_file != NULL ? mirror_read_login(c) : 0;
+    if (rc == 0 && m->source.tls) {
+        /* The links between servers may have read the files already. */
+        rc = c->options.ensemble.tls.cert_file == NULL ? keys_tls_conclude_quorum(c) : 0;
+        m->source.certificates = c->options.ensemble.tls;
+        m->source.verify_hosts = c->members.verify_hosts;
+    }
+    c->options.source = &m->source;
+    return rc;
+}
+
+void keys_mirror_finish(struct keys_mirror *m)
+{
+    free(m->login_file);
+    sasl_options_finish(&m->login);
+    *m = (struct keys_mirror){0};
 }

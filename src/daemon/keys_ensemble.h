@@ -28,4 +28,10 @@ bool keys_ensemble_is_dynamic(const char *key);
  */
 int keys_ensemble_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
+/* The keys of the link to an Apache ZooKeeper that this ensemble follows: reads the file of the login, takes the ssl.quorum keys,
+ * fills c->mirror.source and sets options.source. Call it after keys_ensemble_conclude and before keys_tls_conclude_admin. Errors
+ * as zoo_cfg_parse. */
+int keys_mirror_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
+void keys_mirror_finish(struct keys_mirror *m);
+
 #endif

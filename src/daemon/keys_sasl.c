@@ -69,39 +69,44 @@ static int config_file_mode(struct zoo_cfg *c, const char *path, mode_t *ret)
     return 0;
 }
 
-static int config_read_users(struct zoo_cfg *c, const char *path, struct buf *text)
+int keys_sasl_read_users(struct zoo_cfg *c, const char *path, struct sasl_options *ret)
 {
     struct sasl_fault fault;
+    struct buf text;
     mode_t mode = 0;
     int rc = config_file_mode(c, path, &mode);
     if (rc == 0 && (mode & 077) != 0) {
         return key_fail(c, "%s contains passwords, but other users can access it: run chmod 600",
                         path);
     }
+    buf_init(&text, 0);
     if (rc == 0) {
-        rc = key_read_file(c, path, text);
+        rc = key_read_file(c, path, &text);
     }
     if (rc == 0) {
-        rc = sasl_options_lines(&c->login.options, buf_slice(text), &fault);
+        rc = sasl_options_lines(ret, buf_slice(&text), &fault);
         if (rc == CONCLAVE_EINVAL) {
             rc = key_fail(c, "%s line %u: %s", path, fault.line, fault.text);
         }
     }
+    buf_wipe(&text);
     return rc;
 }
 
-static int config_read_jaas(struct zoo_cfg *c, const char *path, struct buf *text)
+static int config_read_jaas(struct zoo_cfg *c, const char *path)
 {
     struct sasl_fault fault;
+    struct buf text;
     struct sasl_options *o = &c->login.options;
     const char *section = c->login.section != NULL ? c->login.section : "Server";
     mode_t mode = 0;
     int rc = config_file_mode(c, path, &mode);
+    buf_init(&text, 0);
     if (rc == 0) {
-        rc = key_read_file(c, path, text);
+        rc = key_read_file(c, path, &text);
     }
     if (rc == 0) {
-        rc = sasl_options_jaas(o, buf_slice(text), section, &fault);
+        rc = sasl_options_jaas(o, buf_slice(&text), section, &fault);
         if (rc == CONCLAVE_EINVAL) {
             rc = key_fail(c, "%s line %u: section %s: %s", path, fault.line, section, fault.text);
         }
@@ -112,18 +117,16 @@ static int config_read_jaas(struct zoo_cfg *c, const char *path, struct buf *tex
                    "run chmod 600\n",
                    path);
     }
+    buf_wipe(&text);
     return rc;
 }
 
 static int config_read_logins(struct zoo_cfg *c)
 {
-    struct buf text;
     assert((c->login.jaas_file != NULL) != (c->login.users_file != NULL));
-    buf_init(&text, 0);
-    int rc = c->login.jaas_file != NULL ? config_read_jaas(c, c->login.jaas_file, &text)
-                                        : config_read_users(c, c->login.users_file, &text);
-    buf_wipe(&text);
-    return rc;
+    return c->login.jaas_file != NULL
+               ? config_read_jaas(c, c->login.jaas_file)
+               : keys_sasl_read_users(c, c->login.users_file, &c->login.options);
 }
 
 /* --- conclusions ------------------------------------------------------------------------------ */

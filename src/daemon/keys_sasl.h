@@ -12,4 +12,8 @@ void keys_sasl_finish(struct keys_sasl *l);
  * 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
 int keys_sasl_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
+/* Reads a file of user:password lines that only its owner may read. Errors as above. */
+int keys_sasl_read_users(struct zoo_cfg *c, const char *path,
+                         struct sasl_options *ret) CONCLAVE_MUST_USE;
+
 #endif

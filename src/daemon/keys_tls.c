@@ -258,10 +258,12 @@ int keys_tls_conclude_quorum(struct zoo_cfg *c)
         return rc;
     }
     if (k.settings->cert_file == NULL || k.settings->trust_file == NULL) {
-        return key_fail(c, "sslQuorum needs a certificate and a CA: name them with "
-                           "ssl.quorum.certFile, ssl.quorum.keyFile and ssl.quorum.caFile, or "
-                           "with ssl.quorum.keyStore.location and "
-                           "ssl.quorum.trustStore.location");
+        return key_fail(c,
+                        "%s needs a certificate and a CA: name them with "
+                        "ssl.quorum.certFile, ssl.quorum.keyFile and ssl.quorum.caFile, or "
+                        "with ssl.quorum.keyStore.location and "
+                        "ssl.quorum.trustStore.location",
+                        c->members.ssl_quorum ? "sslQuorum" : "mirror.ssl");
     }
     /* Links between servers need certificates on both sides. */
     k.settings->peer = TLS_PEER_NEED;

@@ -7,7 +7,7 @@
 /* Checks the values and fills c->options. Errors as zoo_cfg_parse. */
 int keys_tls_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
-/* The same for the links between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
+/* The same for the links between servers, and to the source of a mirror: the ssl.quorum keys, into c->options.ensemble.tls. */
 int keys_tls_conclude_quorum(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 /* The same for the admin port, into c->admin.options.tls: the ssl.quorum keys as in Apache ZooKeeper, or else the ssl keys.

@@ -1,6 +1,7 @@
 #include "daemon/server.h"
 
 #include "apache/follower/mirror_follower.h"
+#include "apache/learner/source_access.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -48,6 +49,7 @@ struct server {
     struct port_certificates *secure; /* NULL: no TLS */
     struct replica *node;
     struct apache_import *import; /* NULL: nothing to import */
+    struct source_access source;  /* of the follower's link */
     struct mirror_follower *follower;
     uv_prepare_t prepare; /* runs the turn, last in an iteration of the loop */
     uv_timer_t timer;     /* service_deadline, or the end of draining */
@@ -382,7 +384,7 @@ static void server_block_sigpipe(void)
     }
 }
 
-/* Opens what the service borrows: the logins and the audit log. */
+/* Opens what the service borrows, the logins and the audit log, and what the follower shows to its source. */
 static int server_open_access(struct server *s, char **ret_text)
 {
     const struct server_options *o = &s->options;
@@ -393,6 +395,12 @@ static int server_open_access(struct server *s, char **ret_text)
         rc = sasl_service_open(o->login, &s->login, &text);
         if (rc != 0) {
             return text_fail(ret_text, rc, "sasl: %s", text);
+        }
+    }
+    if (o->source != NULL) {
+        rc = source_access_init(&s->source, o->source, ret_text);
+        if (rc != 0) {
+            return rc;
         }
     }
     if (o->users_file != NULL) {
@@ -470,7 +478,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .sink = replica_sink(s->node),
     };
     server_init_handles(s);
-    s->follower = mirror_follower_create(loop, &s->service);
+    s->follower = mirror_follower_create(loop, &s->service, &s->source);
     s->open_parts++;
     int access = server_open_access(s, ret_text);
     service.login = s->login;
@@ -575,6 +583,7 @@ static void server_part_closed(void *ctx)
     service_finish(&s->service);
     sasl_service_close(s->login);
     audit_log_close(s->audit);
+    source_access_finish(&s->source);
     if (s->closed != NULL) {
         s->closed(s->closed_ctx);
     }

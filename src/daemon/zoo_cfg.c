@@ -36,6 +36,7 @@ void zoo_cfg_finish(struct zoo_cfg *c)
     buf_finish(&c->notices);
     keys_admin_finish(&c->admin);
     keys_ensemble_finish(&c->members);
+    keys_mirror_finish(&c->mirror);
     effective_config_finish(&c->given);
     free(c->error);
     free(c->data_dir);
@@ -401,6 +402,9 @@ static int config_conclude(struct zoo_cfg *c)
     rc = zoo_cfg_session_limits(c, l, c->session_min_ms, c->session_max_ms);
     if (rc == 0) {
         rc = keys_tls_conclude(c);
+    }
+    if (rc == 0) {
+        rc = keys_mirror_conclude(c);
     }
     if (rc == 0) {
         rc = keys_tls_conclude_admin(c);

@@ -8,6 +8,7 @@
 #ifndef DAEMON_ZOO_CFG_H
 #define DAEMON_ZOO_CFG_H
 
+#include "apache/learner/source_access.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cluster/server_options.h"
@@ -77,6 +78,13 @@ struct keys_ensemble {
     int32_t heartbeat_ms; /* 0: follows election_ms */
 };
 
+/* The keys of the link to the source of a mirror; own memory. See keys_ensemble.h. */
+struct keys_mirror {
+    struct source_settings source;
+    char *login_file; /* mirror.sasl.file, or NULL */
+    struct sasl_options login;
+};
+
 struct zoo_cfg {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: TEXT\n" for stderr */
@@ -116,6 +124,7 @@ struct zoo_cfg {
     bool extended_types;
     bool reconfig;
     struct keys_ensemble members;
+    struct keys_mirror mirror;
     bool have_line_port; /* the client port comes from the server.N line */
 };
 

@@ -45,9 +45,10 @@ ROUNDS = 1
 class Migration:
     """`with Migration() as m:` m.apache runs, m.ours runs and is empty."""
 
-    def __init__(self, settings=None):
-        self.apache = Ensemble(3, ZooKeeperMember, settings={"snapCount": 100000, **(settings or {})}, properties=PROPERTIES)
-        self.ours = Ensemble(3, ConclaveMember, admin=True, options=["--superDigest", DIGEST])
+    def __init__(self, settings=None, properties=None, options=()):
+        self.apache = Ensemble(3, ZooKeeperMember, settings={"snapCount": 100000, **(settings or {})},
+                               properties={**PROPERTIES, **(properties or {})})
+        self.ours = Ensemble(3, ConclaveMember, admin=True, options=["--superDigest", DIGEST, *options])
         self.source = ",".join("127.0.0.1:" + line.split(":")[1] for line in self.apache.members[0].lines)
 
     def __enter__(self):
@@ -73,6 +74,9 @@ class Migration:
     def follow(self, *more):
         return self.command("follow", "--from", self.source, *more)
 
+    def verify_words(self):
+        return []
+
     def status(self):
         return json.loads(self.command("status", "--json", code=None).stdout)
 
@@ -83,7 +87,7 @@ class Migration:
         link.close_session()
         deadline = time.monotonic() + WAIT_S
         while True:
-            done = self.command("verify", "--from", self.source, "--json", "--wait", "10s", code=None)
+            done = self.command("verify", "--from", self.source, "--json", "--wait", "10s", *self.verify_words(), code=None)
             found = json.loads(done.stdout) if done.returncode in (0, 1) and done.stdout else None
             if found and found["equal"]:
                 return found

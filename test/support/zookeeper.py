@@ -22,6 +22,8 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_MAIN = "org.apache.zookeeper.ZooKeeperMain"
 LOGGER = f"{FOLDER}/slf4j-simple.jar"  # writes to stderr; Debian's ZooKeeper brings none
 
+CODEC = f"{FOLDER}/netty-codec.jar"  # for TLS between servers; Debian's ZooKeeper does not name it
+
 # Libraries that the AdminServer needs; Debian's ZooKeeper does not contain them.
 ADMIN_JARS = [f"{FOLDER}/{name}.jar" for name in (
     "servlet-api", "jetty9-server", "jetty9-servlet", "jetty9-http", "jetty9-io", "jetty9-util", "jetty9-util-ajax",
@@ -94,7 +96,7 @@ class ZooKeeper(Server):
             file.writelines(f"{key}={value}\n" for key, value in self.settings.items())
         return ["java", *(f"-D{key}={value}" for key, value in self.properties.items()),
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp",
-                class_path(JAR, LOGGER, *(ADMIN_JARS if self.admin else [])), MAIN, config]
+                class_path(JAR, LOGGER, CODEC, *(ADMIN_JARS if self.admin else [])), MAIN, config]
 
     def wait_ready(self):
         deadline = time.monotonic() + READY_S

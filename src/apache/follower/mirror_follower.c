@@ -26,6 +26,7 @@ struct told_digest {
 struct mirror_follower {
     uv_loop_t *loop;
     struct service *service;
+    const struct source_access *access;
     struct learner_link *link; /* NULL: it does not follow now */
     int64_t id;                /* of the mirror that the link is for */
     bool closing_link;
@@ -50,12 +51,14 @@ const char *mirror_stage_name(enum mirror_stage stage)
     return names[stage];
 }
 
-struct mirror_follower *mirror_follower_create(uv_loop_t *loop, struct service *service)
+struct mirror_follower *mirror_follower_create(uv_loop_t *loop, struct service *service,
+                                               const struct source_access *access)
 {
     struct mirror_follower *f = calloc(1, sizeof *f);
     if (f != NULL) {
         f->loop = loop;
         f->service = service;
+        f->access = access;
         f->heard_at = -1;
     }
     return f;
@@ -193,6 +196,7 @@ static void open_link(struct mirror_follower *f, const struct state_mirror *m)
         .count = count,
         .server_id = FIRST_ID + (int64_t)f->service->server_id,
         .key = &f->service->key,
+        .access = f->access,
     };
     if (count == 0) {
         return; /* the command checks it */

@@ -38,8 +38,11 @@ struct follower_view {
     uint64_t source_digest;
 };
 
-/* NULL: out of memory. */
-struct mirror_follower *mirror_follower_create(uv_loop_t *loop, struct service *service);
+struct source_access;
+
+/* access is borrowed. NULL: out of memory. */
+struct mirror_follower *mirror_follower_create(uv_loop_t *loop, struct service *service,
+                                               const struct source_access *access);
 
 /* Calls cb when all is closed; f is freed. NULL calls it at once. */
 void mirror_follower_close(struct mirror_follower *f, void (*cb)(void *ctx), void *ctx);

@@ -1,5 +1,6 @@
 #include "apache/learner/learner_link.h"
 
+#include "apache/learner/learner_login.h"
 #include "base/backoff.h"
 #include "net/connector.h"
 
@@ -16,17 +17,22 @@ struct learner_link {
     size_t count;
     size_t next; /* the server that is asked now */
     struct learner_options options;
+    const struct source_access *access;
     struct learner_link_callbacks callbacks;
     struct stream_buffer *read_buffer;
     struct connector *connector; /* NULL: not connecting */
     struct stream *stream;       /* NULL: not connected */
-    struct learner *learner;     /* with a stream */
+    struct learner_login *login; /* NULL: no login is in progress */
+    struct learner *learner;     /* with a stream, after TLS and login */
+    bool heard;                  /* the server has sent something on this stream, TLS apart */
     uv_timer_t timer;            /* the next attempt, or the end of the patience */
     int64_t wait_ms;
     size_t failures; /* since a server last answered, modulo count */
-    bool whole;      /* attempts ask for the whole state, until one succeeds */
+    size_t
+        refusals; /* the last attempts that nobody accepted; a server that does not lead accepts none */
+    bool whole; /* attempts ask for the whole state, until one succeeds */
     bool closing;
-    int parts; /* timer, stream */
+    int parts; /* timer, stream, login */
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
@@ -81,10 +87,23 @@ static void link_wait(struct learner_link *l, int64_t ms)
     }
 }
 
+static void on_login_closed(void *ctx)
+{
+    part_ended(ctx);
+}
+
+static void drop_login(struct learner_link *l)
+{
+    struct learner_login *login = l->login;
+    l->login = NULL;
+    learner_login_close(login, on_login_closed, l);
+}
+
 static void drop_connection(struct learner_link *l)
 {
     connector_cancel(l->connector);
     l->connector = NULL;
+    drop_login(l);
     learner_destroy(l->learner);
     l->learner = NULL;
     if (l->stream != NULL) {
@@ -97,6 +116,7 @@ static void drop_connection(struct learner_link *l)
 static void link_fail(struct learner_link *l, const char *why)
 {
     struct net_address server = l->servers[l->next];
+    bool refused = strcmp(why, uv_strerror(UV_ECONNREFUSED)) == 0;
     bool lived = l->learner != NULL && learner_is_live(l->learner);
     if (lived) {
         l->wait_ms = RETRY_MIN_MS;
@@ -109,29 +129,95 @@ static void link_fail(struct learner_link *l, const char *why)
     drop_connection(l);
     l->next = (l->next + 1) % l->count;
     l->failures++;
+    l->refusals = refused ? l->refusals + 1 : 0;
     int64_t wait_ms = SOON_MS;
     if (l->failures % l->count == 0) {
         wait_ms = backoff_jitter(l->wait_ms);
         l->wait_ms = backoff_next(l->wait_ms, RETRY_MAX_MS);
     }
     link_wait(l, wait_ms);
-    l->callbacks.trouble(l->callbacks.learner.ctx, &server, text);
+    if (!refused || l->refusals % l->count == 0) {
+        l->callbacks.trouble(l->callbacks.learner.ctx, &server, text);
+    }
 }
 
 static void send_out(struct learner_link *l)
 {
-    struct buf *out = learner_out(l->learner);
+    struct buf *out = l->learner != NULL ? learner_out(l->learner) : learner_login_out(l->login);
     if (out->len > 0) {
         stream_send(l->stream, out);
     }
+}
+
+/* Why a server that accepted the connection has said nothing, and what to do. */
+static const char *explain_silence(const struct learner_link *l)
+{
+    if (l->login != NULL) {
+        return "the login by SASL got no answer: if the servers have no quorum.auth.enableSasl, "
+               "remove mirror.sasl.file";
+    }
+    if (l->access->tls == NULL) {
+        return "the server sent nothing: it does not lead, or its servers use TLS (then set "
+               "mirror.ssl) or SASL (then set mirror.sasl.file) among themselves";
+    }
+    return l->learner == NULL
+               ? "the handshake of TLS got no answer: if the servers have no sslQuorum, remove "
+                 "mirror.ssl"
+               : "the server sent nothing: it does not lead, its servers use SASL among "
+                 "themselves (then set mirror.sasl.file), or it refuses the certificate of the "
+                 "ssl.quorum keys: its log says so";
+}
+
+static void tls_fail(struct learner_link *l, const char *problem)
+{
+    static const char refused[] = "refused by the server";
+    static const char plain[] = "the other side does not use TLS";
+    const char *advice = "the ssl.quorum keys must name a CA of its certificate, which must name "
+                         "the host as --from does";
+    char why[TLS_TEXT_MAX];
+    if (strncmp(problem, refused, sizeof refused - 1) == 0) {
+        advice = "its ssl.quorum.trustStore must hold the CA of the certificate of the ssl.quorum "
+                 "keys, which must name this host";
+    } else if (strcmp(problem, plain) == 0) {
+        advice = "remove mirror.ssl";
+    }
+    (void)snprintf(why, sizeof why, "TLS: %s: %s", problem, advice);
+    link_fail(l, why);
+}
+
+/* A server with TLS answers plain bytes with an alert. */
+static bool is_alert(struct slice bytes)
+{
+    enum { TLS_ALERT = 0x15, TLS_MAJOR = 3 };
+    return bytes.len >= 2 && bytes.data[0] == TLS_ALERT && bytes.data[1] == TLS_MAJOR;
+}
+
+static size_t login_data(struct learner_link *l, struct slice bytes)
+{
+    size_t taken = learner_login_input(l->login, bytes);
+    const char *problem = learner_login_problem(l->login);
+    if (problem != NULL) {
+        link_fail(l, problem);
+        return bytes.len;
+    }
+    link_wait(l, LEARNER_SILENCE_MS);
+    return taken;
 }
 
 static size_t link_data(void *owner, struct slice bytes)
 {
     struct learner_link *l = owner;
     size_t taken = 0;
-    if (l->learner == NULL) {
+    if (l->stream == NULL) {
         return bytes.len; /* it is closing */
+    }
+    if (!l->heard && l->access->tls == NULL && is_alert(bytes)) {
+        link_fail(l, "the server wants TLS: set mirror.ssl");
+        return bytes.len;
+    }
+    l->heard = true;
+    if (l->login != NULL) {
+        return login_data(l, bytes);
     }
     int rc = learner_input(l->learner, bytes, &taken);
     if (l->learner == NULL || l->closing) {
@@ -151,7 +237,7 @@ static size_t link_data(void *owner, struct slice bytes)
 static void on_sent(void *owner)
 {
     struct learner_link *l = owner;
-    if (l->learner != NULL) {
+    if (l->learner != NULL || l->login != NULL) {
         send_out(l);
     }
 }
@@ -159,16 +245,17 @@ static void on_sent(void *owner)
 static void on_ended(void *owner, int error)
 {
     struct learner_link *l = owner;
-    if (l->learner == NULL) {
+    if (l->stream == NULL) {
         return;
     }
-    bool answered = learner_is_live(l->learner);
-    link_fail(
-        l, error != 0 ? uv_strerror(error)
-           : answered
-               ? "the server closed the connection"
-               : "the server closed the connection before it sent anything: it does not lead, or "
-                 "requires TLS or SASL between servers");
+    const char *tls = stream_tls_problem(l->stream);
+    if (tls != NULL && tls[0] != '\0') {
+        tls_fail(l, tls);
+    } else if (!l->heard) {
+        link_fail(l, explain_silence(l));
+    } else {
+        link_fail(l, error != 0 ? uv_strerror(error) : "the server closed the connection");
+    }
 }
 
 static void on_closed(void *owner)
@@ -176,27 +263,84 @@ static void on_closed(void *owner)
     part_ended(owner);
 }
 
-static const struct stream_handler HANDLER = {
-    .data = link_data, .sent = on_sent, .ended = on_ended, .closed = on_closed};
+/* The protocol of learners begins. */
+static void begin_learner(struct learner_link *l)
+{
+    l->learner = learner_create(&l->options, &l->callbacks.learner);
+    if (l->learner == NULL) {
+        link_fail(l, "out of memory");
+        return;
+    }
+    l->heard = false;
+    send_out(l);
+    link_wait(l, LEARNER_SILENCE_MS);
+}
+
+static void on_login_step(void *ctx)
+{
+    struct learner_link *l = ctx;
+    const char *problem = learner_login_problem(l->login);
+    if (problem != NULL) {
+        link_fail(l, problem);
+    } else if (learner_login_done(l->login)) {
+        drop_login(l);
+        begin_learner(l);
+    } else {
+        send_out(l);
+    }
+}
+
+static void on_secured(void *owner)
+{
+    struct learner_link *l = owner;
+    if (l->access->login == NULL) {
+        begin_learner(l);
+        return;
+    }
+    l->login =
+        learner_login_create(l->loop, l->access->login, l->servers[l->next].host, on_login_step, l);
+    if (l->login == NULL) {
+        link_fail(l, "out of memory");
+        return;
+    }
+    l->parts++;
+    link_wait(l, LEARNER_SILENCE_MS);
+}
+
+static const struct stream_handler HANDLER = {.data = link_data,
+                                              .sent = on_sent,
+                                              .secured = on_secured,
+                                              .ended = on_ended,
+                                              .closed = on_closed};
 
 static void on_connected(void *ctx, struct stream *stream, int error)
 {
     struct learner_link *l = ctx;
+    const struct source_access *access = l->access;
     l->connector = NULL;
     if (stream == NULL) {
         link_fail(l, uv_strerror(error));
         return;
     }
     l->stream = stream;
+    l->heard = false;
     l->parts++;
-    l->learner = learner_create(&l->options, &l->callbacks.learner);
     stream_set_room(stream, ROOM);
-    if (stream_start(stream, &HANDLER, l) != 0 || l->learner == NULL) {
-        link_fail(l, l->learner != NULL ? "the connection ended" : "out of memory");
+    int rc = access->tls != NULL
+                 ? stream_use_tls_client(stream, access->tls, l->servers[l->next].host,
+                                         access->verify_hosts)
+                 : 0;
+    if (rc != 0 || stream_start(stream, &HANDLER, l) != 0) {
+        link_fail(l, rc != 0 ? "out of memory" : "the connection ended");
         return;
     }
-    send_out(l);
+    if (l->stream == NULL) {
+        return; /* it ended at once */
+    }
     link_wait(l, LEARNER_SILENCE_MS);
+    if (access->tls == NULL) {
+        on_secured(l);
+    }
 }
 
 static void link_begin(struct learner_link *l)
@@ -225,7 +369,7 @@ static void on_timer(uv_timer_t *timer)
     } else if (stream_paused(l->stream)) {
         link_wait(l, LEARNER_SILENCE_MS); /* this side takes nothing at present */
     } else {
-        link_fail(l, "the server says nothing any more");
+        link_fail(l, l->heard ? "the server says nothing any more" : explain_silence(l));
     }
 }
 
@@ -243,6 +387,7 @@ struct learner_link *learner_link_open(uv_loop_t *loop, const struct learner_lin
     memcpy(l->servers, options->servers, options->count * sizeof *l->servers);
     l->options = (struct learner_options){.server_id = options->server_id, .key = options->key};
     l->callbacks = *callbacks;
+    l->access = options->access;
     l->wait_ms = RETRY_MIN_MS;
     if (uv_timer_init(loop, &l->timer) != 0) {
         abort(); /* allocates nothing */

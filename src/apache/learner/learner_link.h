@@ -2,13 +2,15 @@
  * A learner with its connection: asks the servers of the source in turn until one of them leads, and begins again when the
  * connection ends, with pauses that grow. Only the leader of an ensemble listens on its quorum port.
  *
- * Limits: at most LEARNER_SERVERS_MAX servers; a leader that says nothing for LEARNER_SILENCE_MS is given up. TCP only: a source
- * with TLS or SASL between its servers (sslQuorum, quorum.auth.enableSasl) closes the connection.
+ * With TLS or a login by SASL, as the source's servers want them of each other (source_access.h), these come first.
+ *
+ * Limits: at most LEARNER_SERVERS_MAX servers; a leader that says nothing for LEARNER_SILENCE_MS is given up.
  */
 #ifndef APACHE_LEARNER_LEARNER_LINK_H
 #define APACHE_LEARNER_LEARNER_LINK_H
 
 #include "apache/learner/learner.h"
+#include "apache/learner/source_access.h"
 #include "net/address.h"
 
 #include <uv.h>
@@ -25,7 +27,7 @@ struct learner_link_callbacks {
      * ask again soon. */
     int64_t (*last_zxid)(void *ctx);
 
-    /* The attempt or the connection ended: why, in one line. */
+    /* The connection ended, or an attempt that a server accepted, or all servers refused one: why, in one line. */
     void (*trouble)(void *ctx, const struct net_address *server, const char *why);
 };
 
@@ -34,6 +36,7 @@ struct learner_link_options {
     size_t count;                      /* at least 1 */
     int64_t server_id;                 /* as in learner_options */
     const struct hash_key *key;
+    const struct source_access *access; /* borrowed */
 };
 
 /* Splits "host:port,host:port" into ret. The number, or 0: it is malformed, or has too many. */

@@ -17,6 +17,9 @@ enum { LOOK_MS = 100, FOLLOW_WAIT_MS = 600000 };
 static const struct option_row ROWS[] = {
     {"from", 0, OPTION_STRING, offsetof(struct migrate_options, source), "HOST:QUORUMPORT,...",
      "follow, verify: the servers of the Apache ZooKeeper, each with the first port of its line server.N."},
+    {"config", 0, OPTION_STRING, offsetof(struct migrate_options, config), "ZOO.CFG",
+     "verify: the configuration of a Conclave server; its mirror keys name the certificates or the user, if ZooKeeper's "
+     "servers use TLS or SASL among themselves."},
     {"reads", 0, OPTION_CHOICE, offsetof(struct migrate_options, reads), "any|readonly",
      "follow: who may read meanwhile: any client, or (readonly) only those that ask for a read-only server, so "
      "that clients with both lists of servers stay with ZooKeeper. Default any."},
@@ -224,6 +227,8 @@ int command_migrate(int argc, char **argv)
          "--from wants HOST:QUORUMPORT,HOST:QUORUMPORT,..."},
         {verb != MIGRATE_CUT && (o.yes || o.stop != NULL || o.fence != NULL || o.folders.count > 0),
          "--yes, --stop-cmd, --fence-cmd and --folder go with cut"},
+        {verb != MIGRATE_VERIFY && o.config != NULL,
+         "--config goes with verify; the servers have read their own files"},
         {verb != MIGRATE_FOLLOW && (o.replace || o.no_wait),
          "--replace and --no-wait go with follow"},
         {verb == MIGRATE_CUT && o.fence != NULL && o.folders.count > 0,

@@ -14,6 +14,7 @@
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/migrate/found_folder.h"
+#include "daemon/zoo_cfg.h"
 #include "state/adopt/compare.h"
 #include "state/adopt/outcome.h"
 
@@ -40,6 +41,7 @@ struct verify {
     uv_loop_t loop;
     uv_timer_t timer;
     struct learner_link *source;
+    struct source_access access;
     struct hash_key key;
     struct state *state; /* of the source; NULL: it has not come */
     struct list kept;    /* its later transactions */
@@ -319,7 +321,8 @@ static int run_verify(struct verify *v, const struct net_address *servers, size_
     const struct learner_link_options options = {.servers = servers,
                                                  .count = count,
                                                  .server_id = VERIFY_ID + (getpid() & 0xffff),
-                                                 .key = &v->key};
+                                                 .key = &v->key,
+                                                 .access = &v->access};
     const struct learner_link_callbacks callbacks = {
         .learner = {v, verify_state, verify_transaction, verify_live, verify_seen, verify_seen},
         .last_zxid = verify_last_zxid,
@@ -344,6 +347,29 @@ static int run_verify(struct verify *v, const struct net_address *servers, size_
     return v->code;
 }
 
+/* What the link to the source needs, from the keys of a server. 0, or the exit code of a printed error. */
+static int read_access(const char *path, struct source_access *ret)
+{
+    struct zoo_cfg config;
+    char *file = strdup(path);
+    char *arguments[] = {NULL, file}; /* the first one is no argument */
+    char *text = NULL;
+    zoo_cfg_init(&config);
+    int rc = file != NULL ? zoo_cfg_parse(&config, 2, arguments) : CONCLAVE_ENOMEM;
+    const char *why = config.error;
+    if (rc == 0) {
+        rc = source_access_init(ret, config.options.source, &text);
+        why = text;
+    }
+    if (rc != 0) {
+        fprintf(stderr, "conclave migrate: %s\n", why != NULL ? why : conclave_strerror(rc));
+    }
+    free(text);
+    free(file);
+    zoo_cfg_finish(&config);
+    return rc == 0 ? 0 : CLI_EXIT_USAGE;
+}
+
 int migrate_verify(const struct migrate_options *o)
 {
     struct net_address servers[LEARNER_SERVERS_MAX];
@@ -359,17 +385,20 @@ int migrate_verify(const struct migrate_options *o)
         (void)snprintf(v.address, sizeof v.address, "%s", s.address);
     }
     mirror_status_finish(&s);
+    code = code == 0 && o->config != NULL ? read_access(o->config, &v.access) : code;
     if (code != 0) {
         return code;
     }
     v.fd = mkstemp(v.file);
     if (v.fd < 0) {
+        source_access_finish(&v.access);
         fprintf(stderr, "conclave migrate: cannot create a file in /tmp\n");
         return CLI_EXIT_IO;
     }
     list_init(&v.kept);
     random_bytes(&v.key, sizeof v.key);
     code = run_verify(&v, servers, count);
+    source_access_finish(&v.access);
     (void)close(v.fd);
     (void)unlink(v.file);
     drop_kept(&v);

@@ -10,6 +10,7 @@ struct migrate_options {
     struct common_options common;
     const char *admin;  /* HTTP ports; NULL: those that the servers name */
     const char *source; /* --from */
+    const char *config; /* zoo.cfg of a server, or NULL */
     int reads;          /* enum of READS */
     bool replace;
     bool no_wait;

@@ -191,6 +191,42 @@ static void secret_from_a_file(void **state)
     file_remove("secret");
 }
 
+/* The link of a mirror shares the certificates of the servers, and their password file is read once. */
+static void the_link_of_a_mirror(void **state)
+{
+    struct zoo_cfg c;
+    char line[4096];
+    size_t len = (size_t)snprintf(
+        line, sizeof line,
+        REMOTE " --myid 1 --sslQuorum true --mirror.ssl yes --ssl.quorum.certFile c.pem "
+               "--ssl.quorum.caFile ca.pem --ssl.quorum.hostnameVerification no "
+               "--ssl.quorum.keyStore.passwordPath %s",
+        file_write("pw", "sesame\n", 0600));
+    snprintf(line + len, sizeof line - len, " --mirror.sasl.file %s",
+             file_write("login", "# for the mirror\nlearner:with:colon\n", 0600));
+    parse(&c, line, NULL);
+    const struct source_settings *source = c.options.source;
+    assert_true(source->tls);
+    assert_false(source->verify_hosts);
+    assert_string_equal(source->certificates.cert_file, "c.pem");
+    assert_string_equal(source->certificates.cert_password, "sesame");
+    assert_false(source->certificates.server);
+    assert_string_equal(source->user, "learner");
+    assert_string_equal(source->password, "with:colon");
+    zoo_cfg_finish(&c);
+    parse(&c,
+          REMOTE " --myid 1 --clusterSecret " SECRET
+                 " --mirror.ssl yes --ssl.quorum.certFile c.pem "
+                 "--ssl.quorum.caFile ca.pem",
+          NULL);
+    assert_int_equal(c.options.ensemble.security, PEER_SECURITY_SECRET);
+    assert_true(c.options.source->tls && c.options.source->user == NULL);
+    assert_string_equal(c.options.source->certificates.trust_file, "ca.pem");
+    zoo_cfg_finish(&c);
+    file_remove("pw");
+    file_remove("login");
+}
+
 static void certificates_by_their_keys(void **state)
 {
     struct zoo_cfg c;
@@ -228,6 +264,8 @@ static void certificates_by_their_keys(void **state)
     refuse("--ssl.quorum.clientAuth want", "always require");
     refuse("--portUnification true", "cannot join");
     refuse("--quorum.auth.enableSasl true", "clusterSecretFile");
+    refuse("--mirror.ssl yes", "mirror.ssl needs a certificate");
+    refuse("--mirror.sasl.file /none/login", "cannot read /none/login");
     refuse("--electionAlg 1", "libraft");
 }
 
@@ -341,6 +379,7 @@ int main(void)
         cmocka_unit_test(myid_says_who_this_is),
         cmocka_unit_test(links_that_strangers_can_reach_need_proof),
         cmocka_unit_test(secret_from_a_file),
+        cmocka_unit_test(the_link_of_a_mirror),
         cmocka_unit_test(certificates_by_their_keys),
         cmocka_unit_test(one_line_is_standalone_until_made_ready),
         cmocka_unit_test(lines_must_make_sense_together),
