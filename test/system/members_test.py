@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -403,6 +404,67 @@ def test_a_failed_add_is_explained():
                 assert all(row["role"] == "voter" for row in member_rows(ensemble.hosts).values())
             finally:
                 member.destroy()
+
+
+def add_until_it_is_there(ensemble, line):
+    """Repeats the add while the servers say that an earlier one goes on."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        code, out, err = run("members", "add", f"4={line}", "--server", ensemble.hosts, "--auth", AUTH, "--timeout", "50s")
+        if code == 0:
+            return out
+        assert "another change of the members is under way" in err and "members list" in err, (code, err)
+        assert time.monotonic() < deadline, err
+        time.sleep(0.5)
+
+
+def test_an_interrupted_add():
+    """The command is killed, and its add cannot be completed; the leader is killed at any moment. What is left is said, and
+    the next add works."""
+    with Ensemble(3, options=SUPER) as ensemble:
+        member, line = newcomer(ensemble, 4)
+        words = [program(), "members", "add", f"4={line}", "--server", ensemble.hosts, "--auth", AUTH, "--timeout", "50s"]
+        try:
+            add = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            while "no link to it" not in (told := add.stderr.readline()):
+                assert told, "it ended before it was killed"
+            add.kill()
+            add.communicate()
+            wait_for(lambda: sorted(member_rows(ensemble.hosts)) == [1, 2, 3], "the change is taken back")
+            member.start()
+            add_until_it_is_there(ensemble, line)
+            for _ in range(2):
+                assert run("members", "remove", "4", "--server", ensemble.hosts, "--auth", AUTH)[0] == 0
+                member = fourth(member, member.lines, SUPER)
+                add = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                time.sleep(random.uniform(0, 0.4))
+                leader = ensemble.roles()[0]
+                leader.kill()
+                _, err = add.communicate(timeout=WAIT_S)
+                assert add.returncode == 0 or "members list" in err or "the members are as before" in err, (add.returncode, err)
+                leader.start()
+                ensemble.wait_leader(WAIT_S, serving=3)
+                assert f"server.4={line.replace(';', ':participant;')}" in add_until_it_is_there(ensemble, line)
+                with zk.Connection(member.address, 10000) as link:
+                    assert link.call(zk.sync("/"))[0] == 0
+        finally:
+            member.destroy()
+
+
+def test_an_add_beside_another():
+    """While one waits for its server, another is told so, with what to do."""
+    with Ensemble(3, options=SUPER) as ensemble:
+        member, line = newcomer(ensemble, 4)
+        words = ["members", "add", f"4={line}", "--server", ensemble.hosts, "--auth", AUTH]
+        try:
+            first = subprocess.Popen([program(), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            while "no link to it" not in (told := first.stderr.readline()):
+                assert told, "it ended before the other began"
+            code, _, err = run(*words)
+            assert code == 1 and "is under way" in err and "conclave members list" in err, (code, err)
+            assert "the members are as before" in first.communicate()[1]
+        finally:
+            member.destroy()
 
 
 def test_one_grows_to_three():

@@ -117,6 +117,13 @@ static int tell_failure(int error, int64_t timeout_ms)
         {CONCLAVE_NEW_CONFIG_NO_QUORUM, CLI_EXIT_FAILED,
          "not done, and the members are as before (NEW_CONFIG_NO_QUORUM): a server that was to vote "
          "is not running, cannot be reached by the leader, or did not catch up"},
+        {CONCLAVE_RECONFIG_IN_PROGRESS, CLI_EXIT_FAILED,
+         "another change of the members is under way, maybe that of a command that was ended "
+         "(RECONFIG_IN_PROGRESS): the servers complete it or take it back; see \"conclave members "
+         "list\", and try again in a minute"},
+        {CONCLAVE_CONNECTION_LOSS, CLI_EXIT_FAILED,
+         "the connection was lost before the answer (CONNECTION_LOSS): the servers complete the "
+         "change or take it back; see \"conclave members list\", and try again if it is not there"},
         {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED,
          "the configuration has changed meanwhile: see its version with \"conclave get " CONFIG_NODE
          "\""},
