@@ -130,6 +130,7 @@ def test_configuration():
         place.expect(["client-port-open"], head=place.head.replace("127.0.0.1", "0.0.0.0"))
         place.expect([], "", "--key", "tickTime=3000")
         place.expect(["config-invalid"], "", "--key", "tickTme=3000")
+        place.expect(["config-advice"], "ssl.certFile=/nowhere.crt\nssl.keyFile=/nowhere.key\n")
 
 
 def test_names_and_ports():
@@ -305,6 +306,26 @@ def test_data_folder():
         planted(["folder-damaged"], lambda folder: flip(os.path.join(folder, "conclave.format"), 40))
         planted(["folder-damaged"], lambda folder: os.remove(os.path.join(folder, "conclave.format")))
         planted(["damage-put-aside"], lambda folder: os.mkdir(os.path.join(folder, "damaged-2026")))
+
+        def no_file(folder):
+            path = segments_of(folder)[-1]
+            os.remove(path)
+            os.mkdir(path)
+        planted(["file-unreadable"], no_file)
+
+        with Place() as place:  # as the server says when it refuses to start
+            os.mkdir(place.data)
+            place.write("data/pg_hba.conf", "another program's\n")
+            answer = place.expect(["folder-foreign"])
+            assert "pg_hba.conf" in answer["findings"][0]["what"], answer
+            lines = place.servers(*LOCAL3)
+            os.remove(os.path.join(place.data, "pg_hba.conf"))
+            place.expect([], lines)
+            place.write("data/myid", "2\n")
+            shutil.copytree(data, os.path.join(place.folder, "of1"))
+            place.write("of1/myid", "2\n")
+            answer = place.expect(["folder-foreign"], lines, data=os.path.join(place.folder, "of1"))
+            assert "server 1, not to server 2" in answer["findings"][0]["what"], answer
     finally:
         server.destroy()
 
@@ -456,6 +477,23 @@ def test_clock_of_a_member():
         assert [f["where"] for f in answer["findings"]] == [member.host], answer
         seconds = float(re.search(r"its clock is (\S+) s ahead of", answer["findings"][0]["what"]).group(1))
         assert 0.5 < seconds <= 5.1, answer  # less by the time that the look took
+
+
+def test_clock_of_this_machine():
+    """It is set forward while a member is asked."""
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        environment = stepped(folder, 0)
+
+        def serve():
+            link, _ = listener.accept()
+            with link, open(environment["CLOCK_STEP_FILE"], "r+b") as file:
+                link.recv(64)
+                file.write(struct.pack("<q", 7 * 10**9))
+                file.flush()
+                link.sendall(f"{memb(1)}time_ms\t{round(time.time() * 1000) + 7000}\n".encode())
+        threading.Thread(target=serve, daemon=True).start()
+        found, answer = doctor("--server", f"127.0.0.1:{listener.getsockname()[1]}", env=environment)
+        assert "clock-stepped" in found, answer
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 /* Files that a server reads: secrets, certificates, its data folder. */
 #include "cli/doctor/doctor.h"
+
+#include "cli/common/ensemble_view.h"
 #include "replication/disk/folder_check.h"
 #include "tls/certificate_look.h"
 
@@ -173,8 +175,13 @@ void doctor_folder(struct doctor *d)
 {
     struct folder_facts facts;
     const struct folder_listener told = {d, take_fault, NULL};
-    const char *dir = d->config->options.data_dir;
-    if (folder_check(dir, NULL, &told, &facts) != 0) {
+    const struct server_options *o = &d->config->options;
+    if (folder_check(o->data_dir, NULL, &told, &facts) != 0) {
         d->findings.failed = true;
+    } else if (facts.marker.server_id != 0 && facts.marker.server_id != (uint64_t)o->server_id) {
+        finding_add(&d->findings, FOUND_FOLDER_FOREIGN, o->data_dir,
+                    "it belongs to server %" PRIu64 ", not to server %" PRIu64 ": see myid",
+                    ensemble_view_number(facts.marker.server_id),
+                    ensemble_view_number((uint64_t)o->server_id));
     }
 }

@@ -77,11 +77,12 @@ static void data_folder_look_at(void *arg, const char *name)
     }
 }
 
-static int recognise(struct data_folder *f, struct folder_look *look, struct error_text *problem)
+static int recognise(const struct file_ops *ops, const char *dir, struct folder_look *look,
+                     struct error_text *problem)
 {
-    int rv = f->ops->list(f->ops->ctx, f->dir, data_folder_look_at, look);
+    int rv = ops->list(ops->ctx, dir, data_folder_look_at, look);
     if (rv != 0) {
-        return error_text_file(problem, rv, "cannot list the data folder", f->dir);
+        return error_text_file(problem, rv, "cannot list the data folder", dir);
     }
     if (look->marker || look->healing) { /* the marker itself may have moved aside */
         return 0;
@@ -91,19 +92,25 @@ static int recognise(struct data_folder *f, struct folder_look *look, struct err
             problem, CONCLAVE_EFOREIGN,
             "%s is not a Conclave data folder but the dataDir of an Apache ZooKeeper server (it contains "
             "version-2): use another folder",
-            f->dir);
+            dir);
     }
     bool foreign = look->foreign[0] != '\0';
     if (!foreign && look->own[0] == '\0') {
         return 0;
     }
-    if (!foreign && damage_is_ours(f->ops, f->dir)) {
-        return error_text_set(problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, f->dir);
+    if (!foreign && damage_is_ours(ops, dir)) {
+        return error_text_set(problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, dir);
     }
     return error_text_set(
         problem, CONCLAVE_EFOREIGN,
         "%s is not a Conclave data folder: it contains %s but no %s. Use an empty or a new folder",
-        f->dir, foreign ? look->foreign : look->own, FORMAT_FILE);
+        dir, foreign ? look->foreign : look->own, FORMAT_FILE);
+}
+
+int data_folder_recognise(const struct file_ops *ops, const char *dir, struct error_text *problem)
+{
+    struct folder_look look = {.beside_apache = true};
+    return recognise(ops, dir, &look, problem);
 }
 
 static int lock_folder(struct data_folder *f, struct error_text *problem)
@@ -171,7 +178,7 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
     if (rv != 0) {
         return error_text_file(problem, rv, "cannot create the data folder", dir);
     }
-    rv = recognise(f, &look, problem);
+    rv = recognise(ops, dir, &look, problem);
     f->healing = look.healing;
     if (rv == 0) {
         rv = lock_folder(f, problem);

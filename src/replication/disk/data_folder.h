@@ -27,6 +27,11 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
                      uint64_t server_id, bool join, const uint8_t *cluster,
                      struct error_text *problem) CONCLAVE_MUST_USE;
 
+/* Whether a first start would take the folder, which exists, by the names in it; those of an Apache ZooKeeper may be there.
+ * 0, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT or CONCLAVE_EIO. Changes nothing. */
+int data_folder_recognise(const struct file_ops *ops, const char *dir,
+                          struct error_text *problem) CONCLAVE_MUST_USE;
+
 /* Marks the end of the first start: from now on missing files are damage. */
 int data_folder_set_ready(struct data_folder *f, struct error_text *problem) CONCLAVE_MUST_USE;
 

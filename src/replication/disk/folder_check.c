@@ -1,6 +1,7 @@
 #include "replication/disk/folder_check.h"
 
 #include "replication/disk/damage.h"
+#include "replication/disk/data_folder.h"
 #include "replication/disk/segment.h"
 #include "replication/disk/snapshot_file.h"
 
@@ -424,6 +425,15 @@ static void note_aside(void *arg, const char *name)
     }
 }
 
+static void note_nothing(void *arg, const char *name)
+{
+}
+
+static bool folder_is_there(const struct folder_run *r)
+{
+    return r->ops->list(r->ops->ctx, r->dir, note_nothing, NULL) == 0;
+}
+
 /* Marker and metadata. False: the rest cannot be read. */
 static bool check_identity(struct folder_run *r)
 {
@@ -433,6 +443,11 @@ static bool check_identity(struct folder_run *r)
     bool missing = rv == CONCLAVE_NO_NODE;
     if (missing && damage_is_ours(r->ops, r->dir)) {
         fault_found(r, FOLDER_FAULT_IDENTITY, r->dir, 0, "its file conclave.format is missing");
+    } else if (missing && folder_is_there(r)) {
+        error_text_finish(&problem);
+        rv = data_folder_recognise(r->ops, r->dir, &problem);
+        f->fresh = rv == 0;
+        rv = rv == 0 ? CONCLAVE_NO_NODE : rv;
     } else if (missing || (rv == 0 && !f->marker.ready)) {
         f->fresh = true;
         rv = CONCLAVE_NO_NODE;
