@@ -41,7 +41,11 @@ static int import_write(const struct server_options *o, int64_t epoch, struct st
     assert(folder.imported_zxid >= 0);
     int rc = state_snapshot_begin(state);
     rc = rc == 0 ? found_folder_make(&folder, &problem) : rc;
-    return rc == 0 ? 0 : import_fail(rc, error_text_take(&problem, rc), ret_text);
+    if (rc != 0) {
+        return import_fail(rc, error_text_take(&problem, rc), ret_text);
+    }
+    error_text_finish(&problem); /* of a file that was not there yet */
+    return 0;
 }
 
 static void import_tell(const char *dir, const struct apache_found *found,
@@ -121,6 +125,13 @@ static int import_compare_card(const struct apache_import *x, char **ret_text)
         (unsigned long long)now.digest);
 }
 
+static void import_release(void *ctx)
+{
+    struct apache_import *x = ctx;
+    state_destroy(x->state);
+    x->state = NULL;
+}
+
 /* Makes the folder; the state is used up. */
 static int import_found(void *ctx, char **ret_text)
 {
@@ -131,18 +142,15 @@ static int import_found(void *ctx, char **ret_text)
         rc = import_read(x, ret_text);
         rc = rc == 0 ? import_compare_card(x, ret_text) : rc;
     }
-    rc = rc == 0 ? import_write(x->options, x->found.epoch, x->state, ret_text) : rc;
+    if (rc != 0) {
+        import_release(x); /* a later call reads again */
+        return rc;
+    }
+    rc = import_write(x->options, x->found.epoch, x->state, ret_text);
     if (rc == 0) {
         import_tell(x->options->data_dir, &x->found, x->state);
     }
     return rc;
-}
-
-static void import_release(void *ctx)
-{
-    struct apache_import *x = ctx;
-    state_destroy(x->state);
-    x->state = NULL;
 }
 
 static uint64_t import_print(void *ctx, int64_t zxid)

@@ -123,6 +123,8 @@ static void test_other_files_are_not_what_was_chosen(void **state)
     place_make(&p);
     put_files(&p, "one", 0x300000009); /* later ones */
     expect_changed(&p, "zxid 0x300000007", "zxid 0x300000009");
+    assert_int_equal(p.source->found(p.source->ctx, &text), CONCLAVE_EFOREIGN); /* and again */
+    free(text);
     put_files(&p, "two", 0x300000007); /* other data */
     snprintf(digest, sizeof digest, "digest %016llx",
              (unsigned long long)p.source->card.rank.digest);
