@@ -59,8 +59,8 @@ class Successor(Conclave):
 class Takeover:
     """`with Takeover() as t:` t.apache is an ensemble of Apache's that runs, t.ours three servers of ours that do not."""
 
-    def __init__(self, count=3, admin=False, settings=None):
-        self.apache = Ensemble(count, ZooKeeperMember, settings={"snapCount": 100000, **(settings or {})}, properties=PROPERTIES)
+    def __init__(self, count=3, admin=False, settings=None, kind=ZooKeeperMember):
+        self.apache = Ensemble(count, kind, settings={"snapCount": 100000, **(settings or {})}, properties=PROPERTIES)
         self.ours = [Successor(member, admin) for member in self.apache.members]
 
     def __enter__(self):
@@ -101,8 +101,8 @@ def compare(have, want):
     assert not wrong, wrong
 
 
-def all_show(takeover, want):
-    takeover.leader()
+def all_show(takeover, want, serving=None):
+    takeover.leader(serving=serving)
     for server in takeover.ours:
         link = link_to(server)
         link.call(zk.sync("/"))
