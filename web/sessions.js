@@ -115,15 +115,42 @@ function table({ answer, find }) {
 
 const CAUSES = {
   lives: "lives", moved: "moved", client_silent: "client silent", server_lost: "server lost", leader_change: "leader change", client_left: "client left",
-  client_paused: "client paused", network: "network", dropped: "dropped", server_stall: "server stall", closed: "closed", killed: "killed",
+  client_paused: "client paused", client_not_reading: "client not reading", commit_stall: "commit stall", network: "network", dropped: "dropped",
+  disk_stall: "disk stall", server_stall: "server stall", closed: "closed", killed: "killed",
 };
 const CALM = ["lives", "moved", "closed"];
+
+const noted = new Map(); // session → the sentences that its row shows
+
+function sentences(session) {
+  return h("ul", {}, noted.get(session).map((sentence) => h("li", {}, sentence)));
+}
+
+async function onNoted(details, session) {
+  if (details.open === noted.has(session)) return;
+  if (!details.open) {
+    noted.delete(session);
+    details.querySelector("ul")?.remove();
+    return;
+  }
+  noted.set(session, []);
+  try {
+    const { record } = await askPort(`/sessions/why?id=${session}`);
+    noted.set(session, record ? record.notes : ["The record has made room for newer ones."]);
+  } catch (error) {
+    noted.set(session, [error.message]);
+  }
+  details.querySelector("ul")?.remove();
+  details.append(sentences(session));
+}
 
 function endedRow(record) {
   return h("tr", {},
     h("th", { scope: "row" }, record.client ? h("code", {}, record.client) : h("span", { class: "pill" }, "not known here"), h("small", { class: "who" }, h("a", { href: sessionHash(record.session), "data-key": `ended ${record.session}` }, record.session))),
     h("td", { "data-label": "Ended" }, moment(record.at_ms), h("small", { class: "who" }, `${duration(Date.now() - record.at_ms)} ago`)),
-    h("td", { "data-label": "Why" }, h("div", {}, h("span", { class: CALM.includes(record.cause) ? "pill" : "pill down" }, CAUSES[record.cause] ?? record.cause), h("small", { class: "who" }, record.verdict))));
+    h("td", { "data-label": "Why" }, h("div", {}, h("span", { class: CALM.includes(record.cause) ? "pill" : "pill down" }, CAUSES[record.cause] ?? record.cause), h("small", { class: "who" }, record.verdict),
+      h("details", { class: "noted", open: noted.has(record.session), ontoggle: (event) => onNoted(event.target, record.session) },
+        h("summary", { "data-key": `noted ${record.session}` }, "What this server noted"), noted.has(record.session) ? sentences(record.session) : null))));
 }
 
 /** Sessions that ended, and why; also for the first page. */

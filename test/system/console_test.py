@@ -501,7 +501,12 @@ def ended_sessions():
     page.wait(found % ("details", hex(closed.session_id), "closed"))
     page.wait(found % ("", hex(left.session_id), "client left"))
     page.wait_text("it exited, crashed or was killed")
-    page.eval("document.querySelector('summary').focus()")
+    page.eval(f"document.querySelector('[data-key=\"noted {hex(left.session_id)}\"]').focus()")
+    page.press("Enter")
+    noted = f"document.querySelector('[data-key=\"noted {hex(left.session_id)}\"]').parentElement"
+    for fact in ("Session timeout: ", "Requests: "):
+        page.wait(f"{noted}.querySelector('ul')?.textContent.includes('{fact}')")
+    page.eval("document.querySelector('[data-key=orderly]').focus()")
     page.press("Enter")
     page.wait_text(hex(closed.session_id))
     page.eval("document.activeElement.blur()")
