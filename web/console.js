@@ -91,7 +91,8 @@ async function take(next) {
   const server = next.server ? `${next.server.id}/${next.server.started_ms}` : "";
   const newest = state.history.samples.at(-1);
   announce(next);
-  document.getElementById("version").textContent = next.server ? `Conclave ${next.server.version}` : "";
+  const version = next.server?.version.match(/conclave-([^,]+)/i);
+  document.getElementById("version").textContent = version ? `Conclave ${version[1]}` : "";
   state.overview = next;
   if (next.server && (server !== state.server || (next.sample && newest && next.sample[0] > newest[0] + 1))) {
     state.server = server;

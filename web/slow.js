@@ -59,7 +59,7 @@ function page({ answer }) {
   const title = h("h2", {}, "Slow requests ", h("small", {}, `${count(answer.total)} since this server started`));
   if (!answer.threshold_ms) return [title, h("p", { class: "hint" }, "The slow log is off (slowlog.threshold=0).")];
   const limit = h("p", { class: "hint" }, `Requests to this server that took ${latency(answer.threshold_ms * 1000)} or longer (slowlog.threshold).`);
-  if (!answer.requests.length) return [title, limit];
+  if (!answer.requests.length) return [title, h("p", { class: "hint" }, `No request to this server took ${latency(answer.threshold_ms * 1000)} or longer (slowlog.threshold).`)];
   return [title,
     h("table", { class: "held" }, h("thead", {}, h("tr", {}, ["Request", "When", "Took", "Where", "Client"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, answer.requests.map(row))),
     limit, h("dl", { class: "legend" }, Object.entries(PARTS).map(([name, words]) => h("div", {}, h("dt", { class: `key part-${name}` }, name), h("dd", {}, words))))];

@@ -26,6 +26,9 @@ from ensemble import mode_of  # noqa: E402
 
 CASES = []
 MANY = 200000
+LARGE = 260000  # more than are sorted by name
+DEEP = 200
+SEARCH_LOOKS = 20000  # nodes that one request of a search looks at
 SHOWN_S = 30  # a new leader, also on a busy machine
 OTHERS_ONLY = [(31, "digest", "u:hash")]
 
@@ -601,6 +604,46 @@ def many_children():
         page.open("about:blank")
         until(lambda: get(server, "/console/node?path=/")[0] == 200, "time for the pages of other cases")
     return f"next page in {took * 1000:.0f} ms; the server answers in {min(times) * 1000:.0f} ms"
+
+
+@case
+def large_tree():
+    """More children than are sorted, and a branch as deep as nodes may be: pages go on, the page stays small, a search sees all nodes in
+    bounded parts, and the server answers others meanwhile."""
+    with Conclave(admin=True) as server, zk.Connection(server.address, 40000) as client:
+        create(client, "/wide")
+        for first in range(0, LARGE, 1000):
+            part = [zk.create(f"/wide/n{number:06d}") for number in range(first, first + 1000)]
+            expect(client.call(zk.multi(part))[0] == 0, f"children from {first}")
+        deep = "/deep" + "".join(f"/x{number % 10}" for number in range(DEEP))
+        expect(client.call(zk.multi([zk.create("/" + "/".join(deep[1:].split("/")[:end + 1])) for end in range(DEEP + 1)]))[0] == 0, "a deep branch")
+        after, parts, looked = None, 0, 0
+        while parts == 0 or after:
+            status, headers, body = get(server, "/console/search?" + urllib.parse.urlencode({"find": "/N2599", **({"after": after} if after else {})}))
+            if status == 503:
+                expect(headers["Retry-After"] == "1", str(headers))
+                time.sleep(0.1)
+                continue
+            expect(get(server, "/livez")[0] == 200, "others are answered")
+            answer = json.loads(body)
+            expect(0 < answer["looked"] <= SEARCH_LOOKS, str(answer["looked"]))
+            after, parts, looked = answer["after"], parts + 1, looked + answer["looked"]
+        expect(looked > LARGE and parts > LARGE // SEARCH_LOOKS, f"{looked} nodes in {parts} parts")
+        page = open_page(server, "#/tree/wide")
+        page.wait_text("in the order of their creation")
+        for name in ("n000200", "n000400"):
+            page.eval("document.querySelector('[data-key=\"turn next\"]').click()")
+            page.wait(f"document.querySelector('.names li')?.innerText.startsWith('{name}')")
+        page.eval(f"location.hash = '#/tree{deep}'")
+        page.wait_text(f"… {DEEP + 1 - 12} nodes …")
+        page.eval("location.hash = '#/search/N2599'")
+        page.wait_text("100 nodes found.")
+        page.wait_text("/wide/n259999")
+        expect(page.eval("document.querySelectorAll('*').length") < 2000, "the page is small")
+        page.errors[:] = [error for error in page.errors if "503" not in error]
+        no_errors()
+        page.open("about:blank")
+    return f"{looked} nodes in {parts} parts"
 
 
 @case

@@ -373,6 +373,12 @@ static bool search_watch(void *ctx, struct slice path, struct watcher *w)
 
 static void search_waits(struct recipe_search *s)
 {
+    struct watch_stats stats;
+    watch_stats(s->service->watches, &stats);
+    if (stats.memory > RECIPES_WATCH_MEMORY_MAX) {
+        s->cut = true; /* a look through all of them would hold up the server */
+        return;
+    }
     s->looked = 0;
     watch_each_data(s->service->watches, search_watch, s);
     search_waits_end(s);

@@ -31,12 +31,14 @@ enum {
     RECIPES_DEPTH_MAX = 64,         /* of a walk */
     RECIPES_PARENTS_MAX = 4000,     /* candidates */
     RECIPES_WATCHES_MAX = 20000,    /* watches that one list looks at */
-    RECIPES_CHILDREN_MAX = 2000,    /* children of one candidate that are read */
-    RECIPES_HELD_MAX = 50,          /* recipes in the list of what is held */
-    RECIPES_ALL_MAX = 500,          /* in the whole list */
-    RECIPES_LINE_MAX = 5,           /* members of a line in the list of what is held */
-    RECIPES_LINE_ALL_MAX = 50,      /* in the whole list */
-    RECIPES_RECORD_MAX = 4096,      /* bytes of a Redis set's record */
+    RECIPES_WATCH_MEMORY_MAX =
+        16 << 20,                /* bytes of all watches; with more, no list looks at them */
+    RECIPES_CHILDREN_MAX = 2000, /* children of one candidate that are read */
+    RECIPES_HELD_MAX = 50,       /* recipes in the list of what is held */
+    RECIPES_ALL_MAX = 500,       /* in the whole list */
+    RECIPES_LINE_MAX = 5,        /* members of a line in the list of what is held */
+    RECIPES_LINE_ALL_MAX = 50,   /* in the whole list */
+    RECIPES_RECORD_MAX = 4096,   /* bytes of a Redis set's record */
 };
 
 /* Writes an object as a value: {"list": [..], "more": N, "hidden": N, "cut": bool}. `more`: recipes that were found and left

@@ -3,6 +3,7 @@
 #include "state/query.h"
 #include "support/requests.h"
 #include "support/service_harness.h"
+#include "watch/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,6 +112,19 @@ static void test_plain_barriers(void **state)
     assert_has(text, "\"client\":\"10.1.2.3:4567\"}],\"waiting\":1}");
     assert_null(strstr(look(true, BYTES), "\"plain\""));
     assert_has(look(false, 1), "\"more\":");
+    static char path[2000];
+    struct watcher others;
+    watcher_init(&others);
+    memset(path, 'x', sizeof path - 1);
+    path[0] = '/';
+    for (int i = 0; i < RECIPES_WATCH_MEMORY_MAX / (int)sizeof path; i++) {
+        (void)snprintf(path + 1, 16, "%d", i);
+        path[1 + strlen(path + 1)] = 'x';
+        assert_int_equal(watch_add(h.service.watches, &others, WATCH_CHILD, slice_str(path)), 0);
+    }
+    assert_null(strstr(look(false, BYTES), "\"plain\"")); /* too many watches to look at */
+    assert_has(look(false, BYTES), "\"cut\":true");
+    watcher_finish(h.service.watches, &others);
     int32_t xid = guest_request(&guest, WIRE_DELETE, body_delete("/gate"));
     service_harness_settle(&h);
     (void)xid;
