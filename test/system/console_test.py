@@ -528,7 +528,7 @@ def ended_sessions():
     page.eval("document.querySelector('.goto').requestSubmit()")
     page.eval("location.hash = '#/'")
     page.wait_text("Latest lost sessions")
-    page.wait(f"document.querySelector('.lost').textContent.includes('{hex(left.session_id)}')")
+    until(lambda: json.loads(get(server, "/sessions/ended")[2])["lost"][0]["session"] in page.eval("document.querySelector('.lost').textContent"), "the latest one")
     page.wait("document.querySelector('#version').textContent.startsWith('Conclave ')")
     check_look("lost sessions on the first page")
     no_errors()
