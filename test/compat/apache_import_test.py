@@ -7,9 +7,11 @@ import is made once, as a whole or not at all, whatever ends it; two kinds of da
 usage: apache_import_test.py [NAME...]
 """
 
+import json
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -128,6 +130,44 @@ def test_there_and_back():
         assert [done.returncode for done in wrongly] == [64, 64, 64], wrongly
         damaged = run("export", os.path.join(data_of(first), "imported"), data_of(first) + "-none")
         assert damaged.returncode == EXIT_IO and not os.path.exists(data_of(first) + "-none"), damaged
+
+
+def findings(config):
+    done = run("doctor", "--json", "--min-free", "1", "--slow-sync", "60s", config)
+    assert done.stdout, done
+    return {finding["name"]: finding["what"] for finding in json.loads(done.stdout)["findings"]}
+
+
+def test_the_doctor_before_the_start():
+    """Beside the Apache server that writes, and when it was killed: what the start will find."""
+    with ZooKeeper(settings={"snapCount": 100000}, properties=PROPERTIES) as first:
+        config = os.path.join(first.folder, "zoo.cfg")
+        link = every_kind(first)
+        ended = threading.Event()
+
+        def write():
+            while not ended.is_set():
+                must(link, zk.set_data("/plain", b"more"))
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for _ in range(5):
+                found = findings(config)
+                assert {"import-due", "port-in-use"} <= set(found) and not set(found) & {"import-damaged", "folder-foreign"}, found
+        finally:
+            ended.set()
+            writer.join()
+        first.kill()
+        link.drop()
+        was = contents(data_of(first))
+        found = findings(config)
+        assert "port-in-use" not in found and "import-damaged" not in found, found
+        assert contents(data_of(first)) == was
+        with Successor(first) as server:
+            log = server.log_tail()
+            zxid = re.search(r" imported .* zxid=(0x[0-9a-f]+)", log)[1]
+            assert f"last zxid {zxid}," in found["import-due"], (zxid, found)
+        assert not [name for name in findings(config) if name.startswith(("import", "data-beside"))]
 
 
 def test_two_kinds_of_data():
