@@ -27,6 +27,7 @@ from ensemble import mode_of  # noqa: E402
 from small_disk import SmallDisk  # noqa: E402
 
 FOR_CHOICE = 64 << 10  # room for the choice, not for a log
+TRIES = 10
 
 
 class Kept:
@@ -167,6 +168,47 @@ def test_full_disks():
         assert [contents(t.data(i)) for i in range(3)] == was
         assert not os.path.exists(os.path.join(t.data(late), "import-choice"))
         return f"member {founder.number} began"
+
+
+def test_chosen_before_it_chose():
+    """The others have chosen a member that could not note its own choice and ended: it begins all the same, and serves."""
+    with Takeover() as t, contextlib.ExitStack() as stack:
+        link = every_kind(any_leader(t.apache))
+        want = tree_of(t.apache.members[0])
+        t.end_apache()
+        link.drop()
+        disk = SmallDisk(t.data(0))
+        stack.callback(disk.close)
+        stack.callback(t.ours[0].kill)
+        for tries in range(1, TRIES + 1):
+            disk.fill()
+            for server in t.ours:
+                launch(server)
+            ended_full(t.ours[0])
+            for server in t.ours[1:]:
+                until_log(server, "import-choice member=")
+            if all("import-choice member=1 " in server.log_tail(100000) for server in t.ours[1:]):
+                break
+            for i, server in enumerate(t.ours):  # they did not hear of it in time
+                server.kill()
+                clear(t.data(i))
+                os.remove(server.log_path)
+        else:
+            raise AssertionError(f"not chosen in {TRIES} tries")
+        assert not serve(t)
+        disk.free()
+        launch(t.ours[0])
+        t.leader(serving=3)
+        all_show(t, want)
+        return f"at try {tries}"
+
+
+def clear(folder):
+    """All but Apache's files and the filler goes."""
+    for name in os.listdir(folder):
+        if name not in ("version-2", "myid", "lost+found"):
+            path = os.path.join(folder, name)
+            (shutil.rmtree if os.path.isdir(path) else os.remove)(path)
 
 
 def founder_of(t):
