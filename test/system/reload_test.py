@@ -441,9 +441,10 @@ def test_set():
 def test_who_may():
     with Reloaded() as server:
         where = ["--admin", f"127.0.0.1:{server.admin_port}"]
-        for words in ([], ["--auth", "digest:super:wrong"], ["--auth", "digest:other:secret"]):
+        for words, advice in (([], "give credentials"), (["--auth", "digest:super:wrong"], "all permissions on /"),
+                              (["--auth", "digest:other:secret"], "the superuser")):
             code, out, err = command(*where, *words)
-            assert code == 77 and out == "", (words, code, out, err)
+            assert code == 77 and out == "" and advice in err, (words, code, out, err)
         assert server.fetch("/commands/reload", method="GET")[0] == 405
         server.reload()
         server.write(text="maxSessions=x\n")

@@ -61,6 +61,14 @@ int admin_request(const char *command, const struct common_options *options, con
     return code;
 }
 
+const char *admin_request_advice(unsigned status)
+{
+    return status == 401   ? "; give credentials with --auth"
+           : status == 403 ? "; this needs the superuser (DigestAuthenticationProvider.superDigest "
+                             "on the servers), or an identity with all permissions on /"
+                           : "";
+}
+
 int admin_request_refused(const char *command, const char *address, unsigned status,
                           struct buf *body)
 {
@@ -69,7 +77,7 @@ int admin_request_refused(const char *command, const char *address, unsigned sta
     int len = why != NULL ? (int)strcspn(why + 11, "\"") : 0;
     bool auth = status == 401 || status == 403;
     fprintf(stderr, "conclave %s: %s: %.*s (HTTP %u)%s\n", command, address, len,
-            why != NULL ? why + 11 : "", status, auth ? "; give credentials with --auth" : "");
+            why != NULL ? why + 11 : "", status, admin_request_advice(status));
     return auth ? CLI_EXIT_AUTH : CLI_EXIT_FAILED;
 }
 

@@ -15,6 +15,9 @@ int admin_request(const char *command, const struct common_options *options, con
 void admin_request_write(struct buf *question, const char *method, const char *target,
                          const char *address, const char *authorization);
 
+/* What to do about a refusal, "; ..."; "" without advice. Static. */
+const char *admin_request_advice(unsigned status);
+
 /* The exit code of an answer with another status than 200, after printing the reason that it contains. */
 int admin_request_refused(const char *command, const char *address, unsigned status,
                           struct buf *body);

@@ -88,7 +88,7 @@ static void reload_take(void *ctx, struct admin_port *p, unsigned status, struct
     v->refused = true;
     (void)text_fail(&p->why, 0, "%s: %s (HTTP %u)%s", p->address,
                     error != NULL ? error : "it does not know reload", status,
-                    auth ? "; give credentials with --auth" : "");
+                    admin_request_advice(status));
     if (p->why != NULL) {
         make_printable(p->why);
     }
