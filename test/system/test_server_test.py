@@ -34,6 +34,9 @@ except ImportError:
     KazooClient = None
 
 PATIENCE_S = 60
+SANITIZED = "san" in os.path.basename(os.path.abspath(os.environ.get("CONCLAVE_BUILD", "build")))
+STARTS = 15
+START_TRUES = 16  # with all libraries loaded at the start it would be 20 or more
 
 # Starts a server as a test program does, tells its process id, and waits to be killed. argv: PROGRAM.
 PARENT = """
@@ -134,6 +137,26 @@ def test_nothing_on_disk():
                 continue  # closed meanwhile
             assert not target.startswith("/") or target.startswith("/dev/") or target == server.log_path, target
         link.close_session()
+
+
+def cpu_ms(*words):
+    """What one run takes of a processor until it ends; its standard input ends at once."""
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process.stdin.close()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, words
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
+def test_a_start_takes_little():
+    """Start and end together, in units of a program that does nothing: the clock on the wall would measure the machine's other work."""
+    if SANITIZED:
+        raise cases.Skip("a sanitizer starts slowly")
+    best = {name: min(cpu_ms(*words) for _ in range(STARTS))
+            for name, words in (("true", ["true"]), ("server", [program(), "server", "--test", "--until-eof"]))}
+    assert best["server"] < START_TRUES * best["true"], best
+    return f"{best['server']:.1f} ms, true {best['true']:.1f} ms"
 
 
 def test_two_at_once():
