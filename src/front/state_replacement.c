@@ -1,7 +1,6 @@
 #include "front/state_replacement.h"
 
 #include "base/log.h"
-#include "base/random.h"
 #include "front/service.h"
 #include "state/mirror.h"
 
@@ -56,23 +55,6 @@ int state_replacement_send(struct service *s, struct state *state_take, int64_t 
     return 0;
 }
 
-int state_replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id)
-{
-    struct state *state = NULL;
-    if (s->replacement.id != 0) {
-        return CONCLAVE_EBUSY;
-    }
-    int rc = state_restore(snapshot, &s->key, &state);
-    int64_t id = (int64_t)random_below(INT64_MAX) + 1;
-    rc = rc == 0 ? state_replacement_send(s, state, id, 0) : rc;
-    if (rc == 0) {
-        *ret_id = id;
-    } else {
-        state_destroy(state);
-    }
-    return rc;
-}
-
 /* Fills `rest` up to one piece. */
 static int fill_rest(struct state_replacement *r)
 {
@@ -103,7 +85,11 @@ static void give_up_pieces(struct service *s)
 {
     struct state_replacement *r = &s->replacement;
     const struct replacement_pieces *p = &r->pieces;
-    if (p->id == 0 || p->id == r->id || p->id == r->given_up || !s->standing.leads || !s->serving) {
+    if (p->id == 0 || !s->standing.leads || !s->serving) {
+        r->given_up = 0; /* what was proposed is applied, or may be lost with the lead */
+        return;
+    }
+    if (p->id == r->id || p->id == r->given_up) {
         return;
     }
     const struct replacement piece = {
@@ -167,6 +153,7 @@ static void cut_all(struct service *s)
 
 int state_replacement_adopt(struct service *s, struct state *state_take)
 {
+    replacement_pieces_forget(&s->replacement.pieces); /* of the log before this state */
     state_destroy(s->state);
     s->state = state_take;
     s->generation++;

@@ -16,7 +16,7 @@
 struct service;
 struct state;
 
-enum { REPLACEMENT_PIECE_BYTES = 1 << 20, REPLACEMENT_IN_FLIGHT = 8 };
+enum { REPLACEMENT_PIECE_BYTES = 1 << 20, REPLACEMENT_IN_FLIGHT = 2 };
 
 /* What this server is sending; and what has come so far, from whomever. */
 struct state_replacement {
@@ -34,14 +34,10 @@ void state_replacement_init(struct state_replacement *r);
 void state_replacement_finish(struct state_replacement *r);
 
 /*
- * Begins to propose it; the turns go on with it. `snapshot` is the output of state_snapshot_step; it is first loaded, which needs
- * memory and time in proportion to the tree. 0 and *ret_id: complete when s->replaced_by has that value, given up when
- * state_replacement_is_sent is false before; CONCLAVE_EBUSY: another one is under way; CONCLAVE_ECORRUPT, CONCLAVE_ENOMEM.
+ * Begins to propose the state, which it takes over unless it returns an error; the turns go on with it. id: random, or that of the
+ * mirror. 0: complete when s->replaced_by has the id, given up when state_replacement_is_sent is false before;
+ * CONCLAVE_EBUSY: another one is under way; CONCLAVE_ENOMEM.
  */
-int state_replacement_submit(struct service *s, struct slice snapshot,
-                             int64_t *ret_id) CONCLAVE_MUST_USE;
-
-/* The same for a state, which it takes over unless it returns an error. */
 int state_replacement_send(struct service *s, struct state *state_take, int64_t id,
                            uint8_t flags) CONCLAVE_MUST_USE;
 

@@ -233,6 +233,13 @@ static void exchange_add_body(struct http_exchange *x, struct slice piece)
     }
 }
 
+void http_take_body(struct http_exchange *x, struct buf *ret)
+{
+    assert(x->state == HTTP_BODY);
+    *ret = x->body;
+    buf_init(&x->body, 0);
+}
+
 size_t http_exchange_take(struct http_exchange *x, struct slice bytes)
 {
     struct slice rest = bytes;

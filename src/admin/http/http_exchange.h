@@ -92,6 +92,9 @@ void http_answer(struct http_exchange *x, struct http_response *response_take);
 /* The endless source of this exchange has more; not from within http_fn, next or close. */
 void http_wake(struct http_exchange *x);
 
+/* Takes over the body of the request that is being answered. */
+void http_take_body(struct http_exchange *x, struct buf *ret);
+
 /* The value of an argument of the query, or NULL. */
 const char *http_argument(const struct http_request *request, const char *name);
 

@@ -3,12 +3,16 @@
 #include "admin/answers/four_letter_text.h"
 #include "admin/http/adminserver_commands.h"
 #include "admin/http/http_login.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
 #include "cluster/snapshot_schedule.h"
 #include "daemon/server.h"
 #include "daemon/server_stats.h"
 #include "front/state_replacement.h"
 #include "replication/disk/snapshot_file.h"
+#include "state/state.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,6 +29,8 @@ enum {
 
 enum backup_kind { BACKUP_SNAPSHOT, BACKUP_RESTORE, BACKUP_KINDS };
 
+struct restore_load;
+
 struct backup {
     uv_timer_t timer;
     struct view *view;
@@ -36,9 +42,21 @@ struct backup {
     uint64_t target; /* snapshot: the entry that it must contain */
     unsigned tries;
     bool streaming;
-    int64_t replacement; /* restore: its id */
+    struct restore_load *loading; /* restore: the file is being read; NULL: it is not */
+    int64_t replacement;          /* restore: its id; 0: it is not proposed yet */
     void (*closed)(void *ctx);
     void *closed_ctx;
+};
+
+/* An uploaded file, of which a thread makes a state: a large one takes seconds, in which the loop's thread would lose the lead. The
+ * file's memory is given back while it is read. */
+struct restore_load {
+    uv_work_t work;
+    struct buf file;
+    struct hash_key key;
+    struct backup *backup; /* NULL: dropped */
+    int rc;
+    struct state *state;
 };
 
 /* One of the two commands. */
@@ -72,14 +90,29 @@ static void backup_tell_failure(enum backup_kind kind, unsigned status, const ch
     commands_fail(COMMANDS[kind].names[0], why, &response->body);
 }
 
+/* restore_loaded does not follow. */
+static void restore_load_drop(struct backup *b)
+{
+    if (b->loading != NULL) {
+        b->loading->backup = NULL;
+        b->loading = NULL;
+    }
+}
+
+static void backup_done(struct backup *b, struct http_response *response_take)
+{
+    restore_load_drop(b);
+    http_answer(b->waiting, response_take);
+    b->waiting = NULL;
+    (void)uv_timer_stop(&b->timer);
+}
+
 static void backup_fail(struct backup *b, unsigned status, const char *why)
 {
     struct http_response response;
     http_response_init(&response);
     backup_tell_failure(b->kind, status, why, &response);
-    http_answer(b->waiting, &response);
-    b->waiting = NULL;
-    (void)uv_timer_stop(&b->timer);
+    backup_done(b, &response);
     log_warn_advice("admin", COMMANDS[b->kind].names[0], "read the reason, then ask again",
                     "result=failed reason=\"%s\"", why);
 }
@@ -88,13 +121,6 @@ static void backup_count_error(struct backup *b)
 {
     struct server_metrics *m = server_service(b->view->server)->metrics;
     *(b->kind == BACKUP_SNAPSHOT ? &m->snapshot_error_count : &m->restore_error_count) += 1;
-}
-
-static void backup_done(struct backup *b, struct http_response *response_take)
-{
-    http_answer(b->waiting, response_take);
-    b->waiting = NULL;
-    (void)uv_timer_stop(&b->timer);
 }
 
 /* The place for the value of one more header. */
@@ -214,55 +240,120 @@ static void snapshot_look(struct backup *b)
 
 /* Restore */
 
-static void restore_look(struct backup *b)
+static void restore_done(struct backup *b)
 {
-    struct server *s = b->view->server;
+    struct service *s = server_service(b->view->server);
     struct http_response response;
     struct json json;
-    if (server_service(s)->replaced_by != b->replacement) {
-        if (!state_replacement_is_sent(server_service(s))) {
-            server_service(s)->metrics->restore_error_count++;
-            backup_fail(
-                b, 500,
-                "The log did not take all of it: does this server lead, and do the disks work?");
-        }
-        return;
-    }
     int64_t took_ms = backup_now_ms(b) - b->began_ms;
-    summary_add(&server_service(s)->metrics->restore_time, (uint64_t)took_ms);
+    summary_add(&s->metrics->restore_time, (uint64_t)took_ms);
     http_response_init(&response);
     response.content_type = "application/json;charset=utf-8";
     commands_begin(&json);
-    json_member_int(&json, "last_zxid", state_zxid(server_service(s)->state));
+    json_member_int(&json, "last_zxid", state_zxid(s->state));
     commands_end(&json, COMMANDS[BACKUP_RESTORE].names[0], SLICE_NULL, &response.body);
     log_always("admin", "restore", "result=done ms=%lld", (long long)took_ms);
     backup_done(b, &response);
 }
 
-/* Checks and proposes the file: 0, or a status and why. */
-static unsigned restore_submit(struct backup *b, struct slice file, const char **ret_why)
+/* Whether its last piece was applied. Then it counts, even if this server lost the lead meanwhile. */
+static bool restore_is_applied(const struct backup *b)
 {
+    return b->kind == BACKUP_RESTORE && b->replacement != 0 &&
+           server_service(b->view->server)->replaced_by == b->replacement;
+}
+
+static void restore_look(struct backup *b)
+{
+    if (b->loading == NULL && !state_replacement_is_sent(server_service(b->view->server))) {
+        backup_count_error(b);
+        backup_fail(
+            b, 500,
+            "The log did not take all of it, and the state is the old one: this server does not lead "
+            "any more, or its disk fails. Look at its log, and try again");
+    }
+}
+
+/* Why this server restores nothing now, or NULL. */
+static const char *restore_obstacle(const struct service *s)
+{
+    if (s->mirrored) {
+        return "This is a mirror, which only its source changes: end it first (conclave migrate cut)";
+    }
+    if (!s->standing.leads) {
+        return "This server does not lead: send the file to the leader (conclave members)";
+    }
+    return state_replacement_is_sent(s)
+               ? "Another state is on its way into the log: wait for its end"
+               : NULL;
+}
+
+/* The file was read: proposes its state. */
+static void restore_loaded(struct backup *b, int rc, struct state *state_take)
+{
+    struct service *s = server_service(b->view->server);
+    const char *obstacle = restore_obstacle(s);
+    int64_t id = (int64_t)random_below(INT64_MAX) + 1;
+    b->loading = NULL;
+    if (rc == 0 && obstacle == NULL) {
+        rc = state_replacement_send(s, state_take, id, 0);
+    }
+    if (rc == 0 && obstacle == NULL) {
+        b->replacement = id;
+        return;
+    }
+    state_destroy(state_take);
+    backup_count_error(b);
+    if (rc == CONCLAVE_ECORRUPT) {
+        backup_fail(b, 400, "This is not a complete snapshot from this program's command snapshot");
+    } else {
+        backup_fail(b, rc == 0 ? 409 : 500, rc == 0 ? obstacle : "Out of memory");
+    }
+}
+
+static void load_passed(void *ctx, struct slice bytes)
+{
+    pages_forget(ctx, bytes);
+}
+
+static void load_work(uv_work_t *work)
+{
+    struct restore_load *l = CONTAINER_OF(work, struct restore_load, work);
+    struct pages_passed pages = {0};
     struct slice content;
-    int rc = snapshot_content(file, &content);
-    if (rc == 0) {
-        rc = state_replacement_submit(server_service(b->view->server), content, &b->replacement);
+    l->rc = snapshot_content(buf_slice(&l->file), &content);
+    if (l->rc == 0) {
+        l->rc = state_restore_passing(content, &l->key, load_passed, &pages, &l->state);
     }
-    switch (rc) {
-    case 0:
-        return 0;
-    case CONCLAVE_ECORRUPT:
-        *ret_why = "This is not a complete snapshot from this program's command snapshot";
-        return 400;
-    case CONCLAVE_EBUSY:
-        *ret_why = "Another state is on its way into the log: wait for its end";
-        return 409;
-    case CONCLAVE_ENOMEM:
-        *ret_why = "Out of memory";
-        return 500;
-    default:
-        *ret_why = "The log does not accept it";
-        return 500;
+    buf_finish(&l->file);
+}
+
+static void load_over(uv_work_t *work, int status)
+{
+    struct restore_load *l = CONTAINER_OF(work, struct restore_load, work);
+    if (l->backup != NULL) {
+        restore_loaded(l->backup, l->rc, l->state);
+    } else {
+        state_destroy(l->state);
     }
+    free(l);
+}
+
+/* Takes the file over; restore_loaded follows, from the loop. False: out of memory. */
+static bool restore_load_begin(struct backup *b, struct buf *file_take)
+{
+    struct restore_load *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return false;
+    }
+    *l = (struct restore_load){
+        .file = *file_take, .key = server_service(b->view->server)->key, .backup = b};
+    buf_init(file_take, 0);
+    if (uv_queue_work(b->timer.loop, &l->work, load_work, load_over) != 0) {
+        abort(); /* fails only without a function */
+    }
+    b->loading = l;
+    return true;
 }
 
 /* Both */
@@ -270,7 +361,9 @@ static unsigned restore_submit(struct backup *b, struct slice file, const char *
 static void backup_look(uv_timer_t *timer)
 {
     struct backup *b = timer->data;
-    if (!view_serving(b->view) || server_why_not_ready(b->view->server) != NULL) {
+    if (restore_is_applied(b)) {
+        restore_done(b);
+    } else if (!view_serving(b->view) || server_why_not_ready(b->view->server) != NULL) {
         backup_fail(b, 503, TEXT_NOT_SERVING);
     } else if (b->kind == BACKUP_SNAPSHOT) {
         snapshot_look(b);
@@ -334,15 +427,24 @@ static void snapshot_begin(struct backup *b, const struct http_request *request,
 static void restore_begin(struct backup *b, const struct http_request *request,
                           struct http_response *response)
 {
-    const char *why = NULL;
-    if (slice_is_null(request->body)) {
+    const struct service *s = server_service(b->view->server);
+    const char *why = restore_obstacle(s);
+    unsigned status = why != NULL ? 409 : 0;
+    struct buf file;
+    if (status == 0 && slice_is_null(request->body)) {
         response->body_max = RESTORE_MAX;
         return;
     }
-    unsigned status = restore_submit(b, request->body, &why);
     if (status == 0) {
-        backup_wait(b, BACKUP_RESTORE, request, response);
-        return;
+        http_take_body(request->exchange, &file);
+        b->replacement = 0;
+        if (restore_load_begin(b, &file)) {
+            backup_wait(b, BACKUP_RESTORE, request, response);
+            return;
+        }
+        buf_finish(&file);
+        why = "Out of memory";
+        status = 500;
     }
     server_service(b->view->server)->metrics->restore_error_count++;
     log_cause(LOG_WARN, "admin", "restore", request->peer, why, TEXT_REFUSED_ADVICE,

@@ -5,8 +5,9 @@
  *   GET  snapshot[?streaming=false]   takes a snapshot; the answer is the file, or without streaming its name
  *   POST restore                      uploads such a file; answered when the replacement was applied from the log
  *
- * Limits: an uploaded file has at most RESTORE_MAX bytes, and is in memory as a whole; it goes through the log in pieces, and
- * all members replace their state between the same two writes. The loop's thread reads the file that is sent; a file that was just written is still in the kernel's memory.
+ * Limits: an uploaded file has at most RESTORE_MAX bytes, and is in memory as a whole until a thread has made a state of
+ * it; that goes through the log in pieces, and all members replace their state between the same two writes. The
+ * loop's thread reads the file that is sent; a file that was just written is still in the kernel's memory.
  */
 #ifndef ADMIN_HTTP_SNAPSHOT_ROUTE_H
 #define ADMIN_HTTP_SNAPSHOT_ROUTE_H

@@ -14,6 +14,21 @@ static void take_snapshot(struct state *s, struct buf *out)
     assert_true(buf_ok(out));
 }
 
+/* Begins to replace the state by that of a snapshot. */
+static int submit(struct service *s, struct slice snapshot, int64_t *ret_id)
+{
+    static int64_t ids = 100;
+    struct state *successor = NULL;
+    int rc = state_restore(snapshot, &s->key, &successor);
+    rc = rc == 0 ? state_replacement_send(s, successor, ++ids, 0) : rc;
+    if (rc == 0) {
+        *ret_id = ids;
+    } else {
+        state_destroy(successor);
+    }
+    return rc;
+}
+
 static int32_t exists(struct service_harness *h, struct guest *p, const char *path)
 {
     struct frame f;
@@ -56,7 +71,7 @@ static void test_state_comes_back(void **state)
     int64_t before = state_zxid(h.service.state);
     uint64_t generation = h.service.generation;
 
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
     assert_true(id > 0);
     assert_int_equal(h.service.replaced_by, 0); /* not before it has come through the log */
     assert_false(known.closed);
@@ -108,7 +123,7 @@ static void test_writes_on_their_way(void **state)
     service_harness_init(&h, NULL);
     take_snapshot(h.service.state, &snapshot);
     guest_open(&p, &h, 10000);
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
     guest_request(&p, WIRE_CREATE, body_create("/a", "", 0));
     guest_request(&p, WIRE_CREATE, body_create("/b", "", 0));
     service_harness_settle(&h);
@@ -131,21 +146,18 @@ static void test_damaged_is_refused(void **state)
     service_harness_init(&h, NULL);
     take_snapshot(h.service.state, &snapshot);
     for (size_t n = 0; n < snapshot.len; n++) {
-        assert_int_equal(state_replacement_submit(&h.service, slice_make(snapshot.data, n), &id),
-                         CONCLAVE_ECORRUPT);
+        assert_int_equal(submit(&h.service, slice_make(snapshot.data, n), &id), CONCLAVE_ECORRUPT);
         snapshot.data[n] ^= 1;
-        assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id),
-                         CONCLAVE_ECORRUPT);
+        assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), CONCLAVE_ECORRUPT);
         snapshot.data[n] ^= 1;
     }
     assert_int_equal(h.log_count, 0);
     assert_int_equal(id, 0);
     /* A log that takes nothing: it is given up, and the next one may come. */
     h.submit_error = CONCLAVE_EIO;
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
     assert_true(state_replacement_is_sent(&h.service));
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id),
-                     CONCLAVE_EBUSY);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), CONCLAVE_EBUSY);
     service_turn(&h.service);
     assert_false(state_replacement_is_sent(&h.service));
     buf_finish(&snapshot);
@@ -232,7 +244,7 @@ static void test_pieces(void **state)
     assert_true(snapshot.len > 9 * REPLACEMENT_PIECE_BYTES);
     guest_request(&p, WIRE_DELETE, body_delete("/big7"));
     service_harness_settle(&h);
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
     service_turn(&h.service);
     assert_int_equal(h.log_count, REPLACEMENT_IN_FLIGHT);
     for (int i = 0; i < REPLACEMENT_IN_FLIGHT; i++) {
@@ -263,7 +275,7 @@ static void test_pieces_are_given_up(void **state)
     guest_open(&p, &h, 10000);
     grow(&h, &p, 0, 30);
     take_snapshot(h.service.state, &snapshot);
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
     service_turn(&h.service);
     service_harness_apply_one(&h);
     service_harness_apply_one(&h);
@@ -280,14 +292,44 @@ static void test_pieces_are_given_up(void **state)
     service_turn(&h.service);
     service_turn(&h.service);
     assert_int_equal(h.log_count, 1); /* told once */
+    buf_finish(&h.log[--h.log_count]);
+    assert_int_equal(leadership_set(&h.service, false), 0);
+    service_turn(&h.service);
+    assert_int_equal(leadership_set(&h.service, true), 0);
+    service_turn(&h.service);
+    assert_int_equal(h.log_count, 1); /* that was lost, too, and is told again */
     service_harness_settle(&h);
     assert_int_equal(h.service.replacement.pieces.id, 0);
     assert_int_equal(h.service.replaced_by, 0);
     assert_true(state_digest(h.service.state) == digest);
     /* And the next one succeeds. */
-    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
     service_harness_settle(&h);
     assert_int_equal(h.service.replaced_by, id);
+    guest_finish(&p);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
+/* A member that gets a snapshot from the leader has all that came of the pieces: it must not keep them, because it would
+ * take no snapshot of its own any more. */
+static void test_snapshot_ends_pieces(void **state)
+{
+    struct service_harness h;
+    struct guest p;
+    struct buf snapshot;
+    int64_t id = 0;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    grow(&h, &p, 0, 30);
+    take_snapshot(h.service.state, &snapshot);
+    assert_int_equal(submit(&h.service, buf_slice(&snapshot), &id), 0);
+    service_turn(&h.service);
+    service_harness_apply_one(&h);
+    assert_int_equal(h.service.replacement.pieces.id, id);
+    assert_int_equal(service_restore(&h.service, buf_slice(&snapshot)), 0);
+    assert_int_equal(h.service.replacement.pieces.id, 0);
+    assert_int_equal(h.service.replacement.pieces.bytes.cap, 0);
     guest_finish(&p);
     buf_finish(&snapshot);
     service_harness_finish(&h);
@@ -302,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_replayed),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_pieces_are_given_up),
+        cmocka_unit_test(test_snapshot_ends_pieces),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();
