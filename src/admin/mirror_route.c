@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { BOOT_NODES = 5, DIGEST_NODES_MAX = 200000, FEED_MAX = 8 << 20, FEED_HEAD = 4 + 8 };
+enum { DIGEST_NODES_MAX = 200000, DIGEST_MS = 2000, FEED_MAX = 8 << 20, FEED_HEAD = 4 + 8 };
 
 static struct service *route_service(const struct mirror_route *t)
 {
@@ -27,16 +27,38 @@ static struct service *route_service(const struct mirror_route *t)
 
 /* What is known */
 
-static void write_digests(const struct service *s, const struct follower_view *view, size_t nodes,
+/* Whether there are digests to show. To compute ours takes a look at all nodes, and anybody may ask: so while there are writes, it
+ * is done once in DIGEST_MS, and shown for that long. */
+static bool compare_digests(struct mirror_route *t, const struct follower_view *view, size_t nodes)
+{
+    const struct service *s = route_service(t);
+    int64_t now_ms = clock_monotonic_ms(s->clock);
+    int64_t zxid = state_zxid(s->state);
+    bool any = t->digests.zxid != 0 && t->digests.generation == s->generation;
+    if (any && (t->digests.zxid == zxid || now_ms - t->digests.at_ms < DIGEST_MS)) {
+        return true;
+    }
+    if (!view->digest_known || nodes > DIGEST_NODES_MAX) {
+        return false;
+    }
+    t->digests.generation = s->generation;
+    t->digests.zxid = zxid;
+    t->digests.own = outcome_tree_digest(s->state, apache_crc32);
+    t->digests.source = view->source_digest;
+    t->digests.at_ms = now_ms;
+    return true;
+}
+
+static void write_digests(struct mirror_route *t, const struct follower_view *view, size_t nodes,
                           struct json *j)
 {
-    if (!view->digest_known || nodes > DIGEST_NODES_MAX) {
+    if (!compare_digests(t, view, nodes)) {
         json_member_null(j, "digest");
         json_member_null(j, "source_digest");
         return;
     }
-    json_member_hex(j, "digest", (int64_t)outcome_tree_digest(s->state, apache_crc32));
-    json_member_hex(j, "source_digest", (int64_t)view->source_digest);
+    json_member_hex(j, "digest", (int64_t)t->digests.own);
+    json_member_hex(j, "source_digest", (int64_t)t->digests.source);
 }
 
 static void write_progress(const struct follower_view *view, int64_t zxid, struct json *j)
@@ -57,7 +79,7 @@ static void write_progress(const struct follower_view *view, int64_t zxid, struc
     json_member_hex(j, "barrier_zxid", view->barrier_zxid);
 }
 
-static void write_mirror(const struct mirror_route *t, struct json *j)
+static void write_mirror(struct mirror_route *t, struct json *j)
 {
     struct service *s = route_service(t);
     struct state_mirror m = {.source = slice_str("")};
@@ -75,13 +97,13 @@ static void write_mirror(const struct mirror_route *t, struct json *j)
     json_member_uint(j, "nodes", stats.nodes);
     json_member_uint(j, "sessions", stats.sessions);
     json_member_uint(j, "backlog", mirror_backlog(s));
-    write_digests(s, &view, stats.nodes, j);
+    write_digests(t, &view, stats.nodes, j);
     json_member_string(j, "act", t->act != NULL ? t->act : "");
     json_member_bool(j, "act_waits", t->waits);
     json_member_int(j, "act_err", t->err);
 }
 
-static void answer_view(const struct mirror_route *t, struct http_response *response)
+static void answer_view(struct mirror_route *t, struct http_response *response)
 {
     struct json j;
     json_init(&j);
@@ -138,12 +160,10 @@ static unsigned propose(struct mirror_route *t, const char *act, int32_t type, s
     return 0;
 }
 
-static bool is_empty_tree(const struct service *s)
+/* Only where there is nothing of this ensemble's own to lose, somebody may act without. */
+static bool needs_credentials(const struct service *s)
 {
-    struct state_stats stats;
-    state_stats(s->state, &stats);
-    /* A server may have made /zookeeper/fence. */
-    return stats.nodes <= BOOT_NODES + (state_fence(s->state) == STATE_FENCE_OPEN);
+    return !s->mirrored && !state_is_empty(s->state);
 }
 
 static unsigned act_follow(struct mirror_route *t, const struct http_request *request,
@@ -152,14 +172,17 @@ static unsigned act_follow(struct mirror_route *t, const struct http_request *re
     struct net_address servers[LEARNER_SERVERS_MAX];
     const char *source = http_argument(request, "source");
     const char *reads = http_argument(request, "reads");
-    const char *replace = http_argument(request, "replace");
+    const char *argument = http_argument(request, "replace");
+    const struct service *s = route_service(t);
+    /* Whoever came without credentials, because there seemed to be nothing to lose, replaces nothing. */
+    bool replace = argument != NULL && strcmp(argument, "1") == 0 && needs_credentials(s);
     struct state_mirror m = {.any_reader = reads == NULL || strcmp(reads, "any") == 0};
     if (source == NULL || strlen(source) > MIRROR_SOURCE_MAX ||
         learner_servers_parse(slice_str(source), servers) == 0) {
         *ret_why = "The source is HOST:QUORUMPORT,HOST:QUORUMPORT,... with at most 32 servers";
         return 400;
     }
-    if (!is_empty_tree(route_service(t)) && (replace == NULL || strcmp(replace, "1") != 0)) {
+    if (!state_is_empty(s->state) && !replace) {
         *ret_why =
             "This ensemble has nodes already, and the tree of the source would replace all of them: use "
             "empty servers, or --replace";
@@ -169,7 +192,7 @@ static unsigned act_follow(struct mirror_route *t, const struct http_request *re
     m.source = slice_str(source);
     struct buf body;
     buf_init(&body, 0);
-    mirror_begin_encode(&body, &m);
+    mirror_begin_encode(&body, &m, replace);
     unsigned status =
         buf_ok(&body) ? propose(t, "follow", COMMAND_MIRROR_BEGIN, buf_slice(&body), ret_why) : 500;
     buf_finish(&body);
@@ -250,10 +273,9 @@ static unsigned act(struct mirror_route *t, const char *name, const struct http_
 {
     struct service *s = route_service(t);
     int64_t now_ms = clock_monotonic_ms(s->clock);
-    /* Only where there is nothing of this ensemble's own to lose. */
-    unsigned status = s->mirrored || is_empty_tree(s)
-                          ? admission_check_mirror(t->admission, s, request, now_ms, ret_why)
-                          : admission_check(t->admission, s, request, now_ms, ret_why);
+    unsigned status = needs_credentials(s)
+                          ? admission_check(t->admission, s, request, now_ms, ret_why)
+                          : admission_check_mirror(t->admission, s, request, now_ms, ret_why);
     if (status != 0) {
         return status;
     }

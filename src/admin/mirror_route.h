@@ -25,6 +25,13 @@ struct mirror_route {
     bool waits;                  /* it is */
     const char *act;             /* the last one: "follow", "end"; NULL: none */
     int32_t err;                 /* its outcome */
+    struct {                     /* of both sides at one zxid, as they were last compared */
+        uint64_t generation;     /* of the service's state */
+        int64_t zxid;            /* 0: never */
+        uint64_t own;
+        uint64_t source;
+        int64_t at_ms;
+    } digests;
 };
 
 /* Whether the request is for this route; if so answers it. ctx is the struct. */

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+enum { BOOT_NODES = 5 }; /* of state_create, the nameless root among them */
+
 bool state_mirror(const struct state *s, struct state_mirror *ret)
 {
     if (s->mirror.id == 0) {
@@ -13,11 +15,17 @@ bool state_mirror(const struct state *s, struct state_mirror *ret)
     return true;
 }
 
-void mirror_begin_encode(struct buf *out, const struct state_mirror *m)
+bool state_is_empty(const struct state *s)
+{
+    return tree_count(&s->tree) <= BOOT_NODES + (state_fence(s) == STATE_FENCE_OPEN);
+}
+
+void mirror_begin_encode(struct buf *out, const struct state_mirror *m, bool replace)
 {
     buf_append_i64(out, m->id);
     wire_write_boolean(out, m->any_reader);
     wire_write_string(out, m->source);
+    wire_write_boolean(out, replace);
 }
 
 void mirror_end_encode(struct buf *out, int64_t id, int64_t expected_zxid)
@@ -73,12 +81,16 @@ int write_mirror_begin(struct write *w)
     struct state_mirror m = {.id = wire_read_i64(&r)};
     m.any_reader = wire_read_boolean(&r);
     m.source = wire_read_string(&r);
+    bool replace = wire_read_boolean(&r);
     if (w->s->configuration.reconfig.zxid != 0) {
         return CONCLAVE_RECONFIG_IN_PROGRESS;
     }
     if (r.failed || wire_left(&r) > 0 || m.id == 0 || slice_is_null(m.source) ||
         !mirror_source_valid(m.source)) {
         return CONCLAVE_BAD_ARGUMENTS;
+    }
+    if (!replace && !state_is_empty(w->s)) {
+        return CONCLAVE_NOT_EMPTY;
     }
     state_need(mirror_set(w->s, &m));
     return 0;

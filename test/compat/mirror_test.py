@@ -130,6 +130,39 @@ def test_follows_and_verifies():
         link.close_session()
 
 
+def cpu_s(member):
+    with open(f"/proc/{member.process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def view_of(member):
+    with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}/mirror") as reply:
+        return json.load(reply)
+
+
+def test_questions_of_strangers_are_cheap():
+    """GET /mirror is for everybody, and shows a digest of all nodes: computed again only when it may be another one."""
+    with Migration() as m:
+        link = link_to(m.apache.wait_leader())
+        for first in range(0, 60000, 1000):
+            must(link, zk.multi([zk.create(f"/node-{i}", b"x" * 50) for i in range(first, first + 1000)]))
+        m.follow()
+        must(link, zk.create("/last", b""))  # the source tells digests with its transactions
+        leader = m.ours.wait_leader()
+        deadline = time.monotonic() + WAIT_S
+        while view_of(leader)["digest"] is None:
+            assert time.monotonic() < deadline, leader.log_tail(2000)
+            time.sleep(0.1)
+        before = cpu_s(leader)
+        for _ in range(100):
+            assert view_of(leader)["digest"] is not None
+        used = cpu_s(leader) - before
+        assert used < 1, used
+        link.close_session()
+        return f"{used:.2f} s of CPU for 100 questions"
+
+
 def test_reads_are_served_and_writes_refused():
     with Migration() as m:
         link = link_to(m.apache.wait_leader())

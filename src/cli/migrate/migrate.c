@@ -108,7 +108,10 @@ static int wait_following(const struct migrate_options *o, struct mirror_status 
         if (s->act_err != 0 && !s->mirror) {
             end_progress();
             fprintf(stderr, "conclave migrate: the mirror did not begin: %s (%s)\n",
-                    conclave_strerror(s->act_err), conclave_errname(s->act_err));
+                    s->act_err == CONCLAVE_NOT_EMPTY
+                        ? "the ensemble has nodes already: use empty servers, or --replace"
+                        : conclave_strerror(s->act_err),
+                    conclave_errname(s->act_err));
             return CLI_EXIT_FAILED;
         }
         if (is_following(s)) {

@@ -37,16 +37,21 @@ static int32_t own_command(struct mirror_fixture *x, int32_t type, const struct 
     return x->err;
 }
 
-static int32_t begin(struct mirror_fixture *x, bool any_reader)
+static int32_t begin_with(struct mirror_fixture *x, bool any_reader, bool replace)
 {
     struct buf body;
     buf_init(&body, 0);
     const struct state_mirror m = {
         .id = MIRROR_ID, .source = slice_str("127.0.0.1:2888"), .any_reader = any_reader};
-    mirror_begin_encode(&body, &m);
+    mirror_begin_encode(&body, &m, replace);
     int32_t err = own_command(x, COMMAND_MIRROR_BEGIN, &body);
     buf_finish(&body);
     return err;
+}
+
+static int32_t begin(struct mirror_fixture *x, bool any_reader)
+{
+    return begin_with(x, any_reader, false);
 }
 
 static int32_t end(struct mirror_fixture *x, int64_t id, int64_t zxid)
@@ -336,6 +341,23 @@ static void test_snapshots(void **state)
     fixture_finish(&x);
 }
 
+/* What a client writes before the mirror begins is not lost, unless it is said so. */
+static void test_nodes_are_not_replaced(void **state)
+{
+    struct mirror_fixture x;
+    struct guest p;
+    struct state_mirror m;
+    fixture_init(&x);
+    guest_open(&p, &x.h, 10000);
+    guest_request(&p, WIRE_CREATE, body_create("/mine", "", 0));
+    assert_int_equal(begin(&x, true), CONCLAVE_NOT_EMPTY); /* the create comes first */
+    assert_false(state_mirror(x.h.service.state, &m));
+    assert_int_equal(begin_with(&x, true, true), 0);
+    assert_true(state_mirror(x.h.service.state, &m));
+    guest_finish(&p);
+    fixture_finish(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_too_much_waits),
         cmocka_unit_test(test_the_end),
         cmocka_unit_test(test_snapshots),
+        cmocka_unit_test(test_nodes_are_not_replaced),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();
