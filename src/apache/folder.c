@@ -283,40 +283,52 @@ int apache_folder_read(const char *dir, const char *log_dir, const struct hash_k
     return rc;
 }
 
-/* The bytes of a transaction as a leader sends it. */
-static int tail_give(const struct outcome *o, struct buf *bytes,
-                     int (*fn)(void *ctx, int64_t zxid, struct slice transaction), void *ctx)
+/* The newest transactions of a folder. */
+struct tail_reading {
+    int64_t last;  /* of the logs so far */
+    int64_t given; /* the last one that fn has, or that its caller had before */
+    int (*fn)(void *ctx, int64_t zxid, struct slice transaction);
+    void *ctx;
+    struct buf bytes;
+    char **ret_error;
+};
+
+/* Gives the bytes of a transaction as a leader sends them. */
+static int tail_give(struct tail_reading *x, const char *file, const struct outcome *o)
 {
-    buf_reset(bytes);
-    wire_encode_txn_header(bytes, &o->header);
-    buf_append_slice(bytes, o->record);
-    if (o->has_digest) {
-        buf_append_i32(bytes, o->digest.version);
-        buf_append_i64(bytes, o->digest.digest);
+    int64_t zxid = o->header.zxid;
+    if (!zxid_follows(x->given, zxid)) {
+        return text_fail(
+            x->ret_error, CONCLAVE_ECORRUPT,
+            "transactions are missing between 0x%llx and 0x%llx, with which %s goes on: put the missing log "
+            "files back, or name the folder of a server that has them",
+            (unsigned long long)x->given, (unsigned long long)zxid, file);
     }
-    return buf_ok(bytes) ? fn(ctx, o->header.zxid, buf_slice(bytes)) : CONCLAVE_ENOMEM;
+    x->given = zxid;
+    buf_reset(&x->bytes);
+    wire_encode_txn_header(&x->bytes, &o->header);
+    buf_append_slice(&x->bytes, o->record);
+    if (o->has_digest) {
+        buf_append_i32(&x->bytes, o->digest.version);
+        buf_append_i64(&x->bytes, o->digest.digest);
+    }
+    return buf_ok(&x->bytes) ? x->fn(x->ctx, zxid, buf_slice(&x->bytes)) : CONCLAVE_ENOMEM;
 }
 
-static int tail_of_log(const char *file, int64_t after,
-                       int (*fn)(void *ctx, int64_t zxid, struct slice transaction), void *ctx,
-                       int64_t *last, char **ret_error)
+static int tail_of_log(struct tail_reading *x, const char *file)
 {
     struct apache_txn_log *log;
     struct outcome o;
-    struct buf bytes;
-    int rc = apache_txn_log_open(file, &log, ret_error);
+    int rc = apache_txn_log_open(file, &log, x->ret_error);
     if (rc != 0) {
         return rc;
     }
-    buf_init(&bytes, 0);
-    while ((rc = apache_txn_log_next(log, &o, ret_error)) == 1) {
-        bool next = o.header.zxid > *last;
-        *last = next ? o.header.zxid : *last;
-        if (next && o.header.zxid > after && (rc = tail_give(&o, &bytes, fn, ctx)) != 0) {
+    while ((rc = apache_txn_log_next(log, &o, x->ret_error)) == 1) {
+        x->last = o.header.zxid > x->last ? o.header.zxid : x->last;
+        if (o.header.zxid > x->given && (rc = tail_give(x, file, &o)) != 0) {
             break;
         }
     }
-    buf_finish(&bytes);
     apache_txn_log_close(log);
     return rc;
 }
@@ -326,7 +338,8 @@ int apache_folder_tail(const char *dir, const char *log_dir, int64_t after,
                        struct apache_tail *ret, char **ret_error)
 {
     struct folder_files files;
-    int64_t last = 0;
+    struct tail_reading x = {.given = after, .fn = fn, .ctx = ctx, .ret_error = ret_error};
+    buf_init(&x.bytes, 0);
     int rc = folder_files_list(dir, log_dir, &files, ret_error);
     const struct zxid_files *logs = &files.logs;
     size_t first = 0;
@@ -334,7 +347,7 @@ int apache_folder_tail(const char *dir, const char *log_dir, int64_t after,
         first = logs->list[i].zxid <= after + 1 ? i : first;
     }
     for (size_t i = first; rc == 0 && i < logs->count; i++) {
-        rc = tail_of_log(logs->list[i].path, after, fn, ctx, &last, ret_error);
+        rc = tail_of_log(&x, logs->list[i].path);
     }
     if (rc == 0 && logs->count == 0 && files.snapshots.count == 0) {
         rc = text_fail(ret_error, CONCLAVE_EEMPTY, "%s has no snapshot and no log of ZooKeeper",
@@ -343,9 +356,10 @@ int apache_folder_tail(const char *dir, const char *log_dir, int64_t after,
     if (rc == 0) {
         int64_t newest =
             files.snapshots.count > 0 ? files.snapshots.list[files.snapshots.count - 1].zxid : 0;
-        ret->zxid = newest > last ? newest : last;
+        ret->zxid = newest > x.last ? newest : x.last;
         rc = read_epoch(dir, ret->zxid, &ret->epoch);
     }
+    buf_finish(&x.bytes);
     folder_files_finish(&files);
     return rc;
 }

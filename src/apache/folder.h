@@ -41,7 +41,7 @@ int apache_folder_last_zxid(const char *dir, const char *log_dir, int64_t *ret,
 
 /* The newest transactions of a folder, without its state: those after a zxid, in order, as a leader sends them to learners;
  * borrowed until fn returns. An error of fn ends it. *ret: the last zxid of the folder, as above, and its epoch. Only the
- * logs that may have them are read. Errors as apache_folder_last_zxid. */
+ * logs that may have them are read. Errors as apache_folder_last_zxid; CONCLAVE_ECORRUPT, too, if some are missing. */
 struct apache_tail {
     int64_t zxid;
     int64_t epoch;

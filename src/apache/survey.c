@@ -114,23 +114,34 @@ static void count_transaction(struct apache_file *f, const struct outcome *o)
     f->transactions++;
 }
 
+enum { DAMAGES_MAX = 100 }; /* told of one file, which may consist of nothing else */
+
 /* All entries; behind damage it goes on. */
 static int read_entries(struct apache_survey *s, struct apache_file *f, struct apache_txn_log *log)
 {
     struct outcome o;
-    for (;;) {
+    for (unsigned damages = 0;; damages++) {
         char *error = NULL;
         int rc = apache_txn_log_next(log, &o, &error);
-        if (rc == 1) {
+        while (rc == 1) {
             count_transaction(f, &o);
-            continue;
+            rc = apache_txn_log_next(log, &o, &error);
         }
         if (rc == 0 || rc == CONCLAVE_ENOMEM) {
             free(error);
             return rc;
         }
         f->damaged = true;
+        if (damages == DAMAGES_MAX) {
+            free(error);
+            error = NULL;
+            (void)text_fail(&error, 0, "%s is damaged in more than %d places: the rest is not read",
+                            f->path, DAMAGES_MAX);
+        }
         rc = survey_damage(s, APACHE_DAMAGE, f->path, apache_txn_log_offset(log), error);
+        if (damages == DAMAGES_MAX) {
+            return rc;
+        }
         error = NULL;
         rc = rc == 0 ? apache_txn_log_resume(log, &error) : rc;
         if (rc != 1) {
@@ -199,7 +210,7 @@ static int survey_gaps(struct apache_survey *s)
                             "0x%llx, with which %s begins",
                             (unsigned long long)before->last_zxid, before->path,
                             (unsigned long long)f->first_zxid, f->path);
-            rc = survey_damage(s, newest + 1 >= f->first_zxid ? APACHE_OLD_GAP : APACHE_GAP,
+            rc = survey_damage(s, newest >= f->first_zxid - 1 ? APACHE_OLD_GAP : APACHE_GAP,
                                f->path, 0, what);
         }
         before = f;

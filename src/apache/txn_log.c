@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+/* Bytes can be made so that an entry seems to begin at every fourth of them: to compare all checksums would take hours. */
+enum { SEARCH_MAX = 1 << 30 };
+
 struct apache_txn_log {
     struct apache_input *in;
     const char *file;
@@ -13,6 +16,8 @@ struct apache_txn_log {
     uint64_t unfinished_at;
     bool ended;
     uint64_t offset; /* of the last entry */
+    size_t
+        budget; /* bytes of which a checksum may still be compared to find an entry behind damage */
 };
 
 static int decode_header(struct wire_reader *r, void *ret)
@@ -51,6 +56,7 @@ int apache_txn_log_open(const char *file, struct apache_txn_log **ret, char **re
         return CONCLAVE_ENOMEM;
     }
     log->file = file;
+    log->budget = SEARCH_MAX;
     int rc = apache_input_open(file, &log->in, ret_error);
     rc = rc == 0 ? txn_log_read_header(log, ret_error) : rc;
     if (rc != 0) {
@@ -104,31 +110,21 @@ static int txn_log_refuse(const struct apache_txn_log *log, uint64_t offset, con
                      (unsigned long long)offset, why);
 }
 
-/* Bytes can be made so that an entry seems to begin at every fourth of them: to compare all checksums would take hours. */
-enum { SEARCH_MAX = 1 << 30 };
-
-/* The place of the first whole entry from `from` on, or of what could be one where too many could; 0: there is none. */
-static size_t next_entry(struct slice bytes, size_t from)
+/* The place of the first whole entry behind the first byte, or of what could be one where too many could; 0: there is none. */
+static size_t next_entry(struct apache_txn_log *log, struct slice bytes)
 {
-    size_t budget = SEARCH_MAX;
-    for (size_t i = from; i + ENTRY_MIN < bytes.len; i++) {
+    for (size_t i = 1; i + ENTRY_MIN < bytes.len; i++) {
         struct txn_log_entry e;
         struct wire_reader r = wire_reader_make(slice_make(bytes.data + i, bytes.len - i));
         if (decode_entry(&r, &e) != 0 || is_empty(&e)) {
             continue;
         }
-        if (e.bytes.len > budget || checksum_is_right(&e)) {
+        if (e.bytes.len > log->budget || checksum_is_right(&e)) {
             return i;
         }
-        budget -= e.bytes.len;
+        log->budget -= e.bytes.len;
     }
     return 0;
-}
-
-/* Whether a whole entry is anywhere behind the first byte. */
-static bool entry_follows(struct slice bytes)
-{
-    return next_entry(bytes, 1) != 0;
 }
 
 static bool all_zero(struct slice bytes)
@@ -158,7 +154,7 @@ static int end_unfinished(struct apache_txn_log *log, uint64_t offset, char **re
     if (rc != 0) {
         return rc;
     }
-    if (rest.len >= APACHE_RECORD_MAX || entry_follows(rest)) {
+    if (rest.len >= APACHE_RECORD_MAX || next_entry(log, rest) != 0) {
         return txn_log_refuse(log, offset, "an entry cannot be read, and others follow it",
                               ret_error);
     }
@@ -258,7 +254,7 @@ int apache_txn_log_resume(struct apache_txn_log *log, char **ret_error)
     struct txn_log_entry e;
     struct wire_reader r = wire_reader_make(rest);
     bool next = taken && decode_entry(&r, &e) == 0 && !is_empty(&e) && checksum_is_right(&e);
-    size_t at = next ? 0 : next_entry(rest, 1);
+    size_t at = next ? 0 : next_entry(log, rest);
     log->ended = !next && at == 0;
     apache_input_skip(log->in, log->ended ? rest.len : at);
     return log->ended ? 0 : 1;

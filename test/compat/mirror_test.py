@@ -444,6 +444,8 @@ def test_without_proof_it_goes_on_following():
         told = m.command("cut", *m.folders(), "--stop-cmd", "true", code=64)
         assert "With --yes" in told.stdout and "ZooKeeper must not start again" in told.stdout, told
         m.command("cut", "--yes", *m.folders(1), "--stop-cmd", "true", code=64)
+        twice = m.command("cut", "--yes", *m.folders(1), *m.folders(1), "--stop-cmd", "true", code=64)
+        assert "each given once, and 1 are given" in twice.stderr, twice
         running = m.command("cut", "--yes", *m.folders(), "--stop-cmd", "true", code=1)
         assert "still listens" in running.stderr and "goes on following" in running.stderr, running
         m.command("cut", "--yes", *m.folders(), "--stop-cmd", "exit 3", code=1)
@@ -505,8 +507,19 @@ def test_there_and_back():
         assert not wrong, wrong
 
 
+def refused_to_nobody(leader):
+    """Another user of this machine gets no data, and ends no mirror."""
+    asks = "\n".join(("import sys, urllib.request, urllib.error", "for method, path in (('GET', '/backup'), ('POST', '/mirror/end?zxid=1')):",
+                      "    url = f'http://127.0.0.1:{sys.argv[1]}{path}'",
+                      "    try: print(urllib.request.urlopen(urllib.request.Request(url, method=method)).status)",
+                      "    except urllib.error.HTTPError as error: print(error.code)"))
+    done = subprocess.run(["/usr/bin/python3", "-c", asks, str(leader.admin_port)], user=65534, group=65534, extra_groups=[],
+                          capture_output=True, text=True, timeout=WAIT_S, check=True)
+    assert done.stdout.split() == ["401", "401"], done
+
+
 def test_without_a_superuser():
-    """Then nobody can be admitted, and who is on the server's machine may act; others may not."""
+    """Then nobody can be admitted, and the server's user, or root, may act on its machine; other users and sites may not."""
     with Migration() as m:
         for member in m.ours.members:
             member.stop()
@@ -519,6 +532,8 @@ def test_without_a_superuser():
         try:
             m.follow()
             m.wait_equal()
+            if os.geteuid() == 0:
+                refused_to_nobody(m.ours.wait_leader())
             m.command("cut", "--yes", *m.folders(), "--stop-cmd", m.kill_apache())
         finally:
             AUTH = kept

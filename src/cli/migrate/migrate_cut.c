@@ -2,6 +2,7 @@
 #include "cli/migrate/migrate.h"
 
 #include "apache/folder.h"
+#include "apache/folder_files.h"
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
 #include "cli/common/server_query.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -314,6 +316,30 @@ static int prove_by_folders(struct cut *c)
     return code;
 }
 
+/* How many folders are given, without repetitions: the same one twice proves no more than once. */
+static size_t count_folders(const struct option_list *folders)
+{
+    struct stat known[SERVERS_MAX];
+    size_t n = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < folders->count && n < SERVERS_MAX; i++) {
+        char dir[4096];
+        const char *logs;
+        split_folder(folders->items[i].text, dir, sizeof dir, &logs);
+        char *inner = apache_inner_folder(dir);
+        bool found = inner != NULL && stat(inner, &known[n]) == 0;
+        bool again = false;
+        for (size_t k = 0; found && k < n; k++) {
+            again =
+                again || (known[k].st_dev == known[n].st_dev && known[k].st_ino == known[n].st_ino);
+        }
+        free(inner);
+        n += found && !again;
+        count += !again; /* one that is missing is told when it is read */
+    }
+    return count;
+}
+
 /* The end */
 
 static int end_mirror(struct cut *c)
@@ -374,6 +400,7 @@ static int cut_now(struct cut *c)
 static int check_ready(const struct cut *c)
 {
     size_t n = servers_of(c->s.source);
+    size_t folders = count_folders(&c->o->folders);
     if (!c->s.mirror) {
         fprintf(
             stderr,
@@ -387,12 +414,12 @@ static int check_ready(const struct cut *c)
                 c->s.trouble[0] != '\0' ? ": " : "", c->s.trouble);
         return CLI_EXIT_FAILED;
     }
-    if (c->o->yes && c->o->fence == NULL && c->o->folders.count < n / 2 + 1) {
+    if (c->o->yes && c->o->fence == NULL && folders < n / 2 + 1) {
         fprintf(
             stderr,
-            "conclave migrate: nothing is proved with %zu folders: give --folder DIR for %zu of the %zu servers, or "
-            "--fence-cmd\n",
-            c->o->folders.count, n / 2 + 1, n);
+            "conclave migrate: the proof needs the folders of %zu of the %zu servers, each given once, and %zu are given: "
+            "add --folder DIR, or use --fence-cmd\n",
+            n / 2 + 1, n, folders);
         return CLI_EXIT_USAGE;
     }
     return 0;

@@ -503,6 +503,14 @@ static void test_a_state_in_between(void **unused)
     place_remove(&p);
 }
 
+static int count_transaction(void *ctx, int64_t zxid, struct slice transaction)
+{
+    (void)zxid;
+    assert_true(transaction.len > 0);
+    ++*(int *)ctx;
+    return 0;
+}
+
 static void test_a_gap_between_logs_is_named(void **unused)
 {
     (void)unused;
@@ -520,6 +528,21 @@ static void test_a_gap_between_logs_is_named(void **unused)
     snprintf(name, sizeof name, "%s/log.7", p.inner);
     write_bytes(name, buf_slice(&log));
     expect_damage(&p, "transactions are missing between 0x5 and 0x7");
+    /* A mirror that ends at 0x5 must not go on with 0x7, either. */
+    struct apache_tail tail;
+    char *error = NULL;
+    int count = 0;
+    assert_int_equal(
+        apache_folder_tail(p.dir, NULL, SNAPSHOT_ZXID, count_transaction, &count, &tail, &error),
+        CONCLAVE_ECORRUPT);
+    assert_non_null(strstr(error, "transactions are missing between 0x5 and 0x7"));
+    assert_int_equal(count, 0);
+    free(error);
+    assert_int_equal(apache_folder_tail(p.dir, NULL, SNAPSHOT_ZXID + 1, count_transaction, &count,
+                                        &tail, &error),
+                     0);
+    assert_int_equal(count, 1);
+    assert_int_equal(tail.zxid, SNAPSHOT_ZXID + 2);
     buf_finish(&log);
     free(file);
     state_destroy(s);

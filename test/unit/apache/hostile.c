@@ -2,6 +2,7 @@
 #include "apache/export.h"
 #include "apache/folder.h"
 #include "apache/format.h"
+#include "apache/survey.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -89,6 +90,30 @@ static void test_a_log_with_millions_of_seeming_entries(void **unused)
     expect_refused(CONCLAVE_ECORRUPT, "an entry cannot be read");
 }
 
+/* None of many small entries is a transaction: the first ones are told, not each of them. */
+static void test_a_log_with_many_damages(void **unused)
+{
+    (void)unused;
+    enum { ENTRIES = 100000, TOLD_MAX = 101 };
+    struct apache_survey survey;
+    char *error = NULL;
+    struct buf log;
+    buf_init(&log, 0);
+    put_header(&log, APACHE_LOG_MAGIC);
+    for (int i = 0; i < ENTRIES; i++) {
+        buf_append_i64(&log, (int64_t)adler32(1, (const uint8_t *)"x", 1)); /* of no transaction */
+        buf_append_i32(&log, 1);
+        buf_append_str(&log, "xB");
+    }
+    write_file("log.1", buf_slice(&log));
+    buf_finish(&log);
+    assert_int_equal(apache_survey(dir, NULL, &survey, &error), 0);
+    assert_in_range(survey.damage_count, 2, TOLD_MAX);
+    assert_non_null(strstr(survey.damages[survey.damage_count - 1].what, "the rest is not read"));
+    assert_true(survey.files[0].damaged);
+    apache_survey_finish(&survey);
+}
+
 /* 300 kB that become 300 MB, all of which the name of the first node claims. */
 static void test_a_small_file_with_an_enormous_record(void **unused)
 {
@@ -150,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_log_with_millions_of_seeming_entries, make_place,
                                         remove_place),
+        cmocka_unit_test_setup_teardown(test_a_log_with_many_damages, make_place, remove_place),
         cmocka_unit_test_setup_teardown(test_a_small_file_with_an_enormous_record, make_place,
                                         remove_place),
         cmocka_unit_test_setup_teardown(test_what_is_no_file, make_place, remove_place),
