@@ -233,6 +233,12 @@ static void exchange_add_body(struct http_exchange *x, struct slice piece)
     }
 }
 
+bool http_is_own_user(const struct http_request *request)
+{
+    const struct http_holder *h = &request->exchange->holder;
+    return h->is_own_user != NULL && h->is_own_user(h->ctx);
+}
+
 void http_take_body(struct http_exchange *x, struct buf *ret)
 {
     assert(x->state == HTTP_BODY);

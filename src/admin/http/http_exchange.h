@@ -95,6 +95,9 @@ void http_wake(struct http_exchange *x);
 /* Takes over the body of the request that is being answered. */
 void http_take_body(struct http_exchange *x, struct buf *ret);
 
+/* Whether the client is a process on this machine, of the server's user or of root. Not cheap. */
+bool http_is_own_user(const struct http_request *request);
+
 /* The value of an argument of the query, or NULL. */
 const char *http_argument(const struct http_request *request, const char *name);
 
@@ -117,7 +120,8 @@ struct http_answerer {
 
 /* What the holder of the connection provides. */
 struct http_holder {
-    void (*output)(void *ctx); /* http_answer was called: fill again */
+    void (*output)(void *ctx);      /* http_answer was called: fill again */
+    bool (*is_own_user)(void *ctx); /* as http_is_own_user; NULL: nobody is */
     void *ctx;
     const char *peer;     /* numeric address, borrowed */
     struct slice subject; /* of the peer's verified certificate, borrowed; empty: none */

@@ -167,8 +167,15 @@ unsigned admission_check_mirror(struct admission *a, struct service *s,
                                 const struct http_request *request, int64_t now_ms,
                                 const char **ret_why)
 {
-    bool here = strncmp(request->peer, "127.", 4) == 0 || strcmp(request->peer, "::1") == 0;
     bool nobody = s->digest.super == NULL && s->x509_super == NULL;
-    bool open = here && nobody && request->authorization == NULL;
-    return open ? 0 : admission_check(a, s, request, now_ms, ret_why);
+    if (!nobody || request->authorization != NULL) {
+        return admission_check(a, s, request, now_ms, ret_why);
+    }
+    if (!http_is_own_user(request)) {
+        *ret_why =
+            "There is no superuser: run this on the server's machine, as the server's user or root, or set "
+            "superDigest on the servers";
+        return 401;
+    }
+    return 0;
 }

@@ -40,7 +40,8 @@ bool admission_may_try(const struct admission *a, const char *peer, int64_t now_
 void admission_failed(struct admission *a, const char *peer, int64_t now_ms);
 
 /* As admission_check. But where nobody can be admitted, because there is no superuser, a request without credentials
- * from this machine is, too: to an empty server that is to become a mirror, and to a mirror (front/mirror.h). */
+ * is, if it comes from this machine and from the server's user or root (a proxy of another user does not count): to an empty
+ * server that is to become a mirror, and to a mirror (front/mirror.h). */
 unsigned admission_check_mirror(struct admission *a, struct service *s,
                                 const struct http_request *request, int64_t now_ms,
                                 const char **ret_why);

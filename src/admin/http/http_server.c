@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/transition.h"
 #include "net/listener.h"
+#include "net/peer_user.h"
 #include "net/turns.h"
 
 #include <assert.h>
@@ -387,6 +388,14 @@ static void http_client_free(struct http_client *c)
     free(c);
 }
 
+static bool http_client_is_own_user(void *ctx)
+{
+    const struct http_client *c = ctx;
+    struct net_address own;
+    stream_local(c->stream, &own);
+    return peer_user_is_own(stream_peer(c->stream), &own);
+}
+
 static struct http_client *http_client_create(struct http *h, struct stream *stream)
 {
     struct http_client *c = calloc(1, sizeof *c);
@@ -394,6 +403,7 @@ static struct http_client *http_client_create(struct http *h, struct stream *str
         return NULL;
     }
     const struct http_holder holder = {.output = http_client_on_output,
+                                       .is_own_user = http_client_is_own_user,
                                        .ctx = c,
                                        .peer = stream_peer(stream)->host,
                                        .subject = slice_str("")};
