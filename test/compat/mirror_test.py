@@ -128,6 +128,10 @@ def test_follows_and_verifies():
         assert status["stage"] == "following" and status["breaks"] <= 3, status
         assert status["digest"] is None or status["digest"] == status["source_digest"], status
         link.close_session()
+        # A stranger gets no data, and the command says in its own name why.
+        refused = subprocess.run([program(), "migrate", "verify", "--from", m.source, "--admin", m.admin], capture_output=True,
+                                 text=True, timeout=300, check=False)
+        assert refused.returncode != 0 and refused.stderr.startswith("conclave migrate: "), refused
 
 
 def cpu_s(member):

@@ -137,8 +137,11 @@ static void verify_trouble(void *ctx, const struct net_address *server, const ch
 static void *download(void *ctx)
 {
     struct verify *v = ctx;
-    const struct backup_request request = {
-        .common = &v->o->common, .admin = v->address, .file = v->file, .fd = v->fd};
+    const struct backup_request request = {.command = "migrate",
+                                           .common = &v->o->common,
+                                           .admin = v->address,
+                                           .file = v->file,
+                                           .fd = v->fd};
     struct backup_downloaded done;
     v->download_code = backup_download(&request, &done);
     atomic_store(&v->downloaded, true);
