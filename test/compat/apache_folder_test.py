@@ -8,6 +8,7 @@ with their sessions. Damage of each kind is named, and nothing is written then.
 usage: apache_folder_test.py [NAME...]
 """
 
+import json
 import os
 import shutil
 import struct
@@ -350,6 +351,9 @@ def test_an_unfinished_tail_is_told_and_left_out():
     assert int(found["zxid"], 16) == int(whole["zxid"], 16) - 1
     shown = run("inspect", folder).stdout
     assert "unfinished" in shown and newest in shown, shown
+    done = run("doctor", "--json", "--data", folder, "--key", "listen=127.0.0.1:0", "--key", "admin=off")
+    told = {finding["name"]: finding["where"] for finding in json.loads(done.stdout)["findings"]}
+    assert told.get("import-unfinished") == newest and "import-due" in told, done
 
 
 def test_a_full_disk_is_named():
