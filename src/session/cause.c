@@ -358,9 +358,11 @@ static void append_link(const struct session_facts *f, struct buf *out)
 static void append_tcp(const struct session_tcp *tcp, struct buf *out)
 {
     buf_printf(out,
-               "TCP: %" PRIu32 " bytes unacknowledged, %" PRIu32 " retransmissions (%" PRIu32
-               " in all) and %" PRIu32 " probes unanswered",
-               tcp->unacknowledged, tcp->retransmits, tcp->retransmits_all, tcp->probes);
+               "TCP: %" PRIu32 " byte%s unacknowledged, %" PRIu32 " retransmission%s (%" PRIu32
+               " in all) and %" PRIu32 " probe%s unanswered",
+               tcp->unacknowledged, tcp->unacknowledged == 1 ? "" : "s", tcp->retransmits,
+               tcp->retransmits == 1 ? "" : "s", tcp->retransmits_all, tcp->probes,
+               tcp->probes == 1 ? "" : "s");
     append_timed(out, "; last heard of the host # before.\n", tcp->heard_ms);
 }
 
@@ -379,12 +381,14 @@ static void append_server(const struct session_facts *f, struct buf *out)
         {"a write waited for # at most", f->write_wait_ms},
     };
     const struct {
-        const char *word;
+        const char *one;
+        const char *more;
         uint32_t count;
     } counts[] = {
-        {"requests in progress at most", f->queue},
-        {"changes of leader", f->leader_changes},
-        {"changes of leader during the connection", f->leader_changes_linked},
+        {"request in progress at most", "requests in progress at most", f->queue},
+        {"change of leader", "changes of leader", f->leader_changes},
+        {"change of leader during the connection", "changes of leader during the connection",
+         f->leader_changes_linked},
     };
     const char *before = "This server in the silence: ";
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
@@ -396,7 +400,8 @@ static void append_server(const struct session_facts *f, struct buf *out)
     }
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         if (counts[i].count > 0) {
-            buf_printf(out, "%s%" PRIu32 " %s", before, counts[i].count, counts[i].word);
+            buf_printf(out, "%s%" PRIu32 " %s", before, counts[i].count,
+                       counts[i].count == 1 ? counts[i].one : counts[i].more);
             before = ", ";
         }
     }
