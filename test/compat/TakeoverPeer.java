@@ -70,6 +70,8 @@ public class TakeoverPeer {
             client.getConnectionStateListenable().addListener((curator, state) -> {
                 if (state == ConnectionState.LOST && !ending) {
                     note("expired");
+                } else if (state.isConnected()) {
+                    note("connected");
                 }
             });
             setDaemon(true);
@@ -141,7 +143,6 @@ public class TakeoverPeer {
                     counter = client.checkExists().forPath(path).getVersion();
                     uncertain = false;
                     note("counter-read", counter);
-                    return;
                 }
                 counter = zookeeper().setData(path, Integer.toString(counter + 1).getBytes(StandardCharsets.US_ASCII), counter)
                         .getVersion();

@@ -57,6 +57,8 @@ class Client(threading.Thread):
     def on_state(self, state):
         if state == KazooState.LOST and not self.peer.ending.is_set():
             self.note("expired")
+        elif state == KazooState.CONNECTED:
+            self.note("connected")
 
     def note_session(self):
         self.note("session", hex(self.client.client_id[0]))
@@ -99,7 +101,6 @@ class Client(threading.Thread):
                 self.counter = self.client.get(path)[1].version
                 self.uncertain = False
                 self.note("counter-read", self.counter)
-                return
             self.counter = self.client.set(path, str(self.counter + 1).encode(), self.counter).version
             self.note("counted", self.counter)
         except LOST:

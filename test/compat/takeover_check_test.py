@@ -56,6 +56,17 @@ def test_finds_nothing_in_order():
     assert len(both) == 1 and "order" in both[0], both  # the unknown one may be there, but not behind the next
 
 
+def test_measures_each_kind():
+    check = Check()
+    for line in ("1000000 k0 session 0x10", "2000000 k0 appended 1 1-0000000000", "9000000 k0 connected",
+                 "12000000 k0 appended 2 2-0000000001", "3000000 c0 appended 1 1-0000000000", "7000000 c0 appended 2 2-0000000001"):
+        check.take(line)
+    assert check.pauses(2500000, 10**9) == [4, 10], check.pauses(2500000, 10**9)
+    assert check.pauses(2500000, 10**9, "k") == [10]
+    assert check.first_writes(2500000, 10**9) == [3]
+    assert check.silence(2500000, 10**9) == 5
+
+
 def test_finds_lost_writes():
     finds("acknowledged value 3", appended=("k0", ["1-0000000000"]))
     finds("acknowledged value 1", appended=("k1", []))

@@ -89,6 +89,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     struct client *c = context;
     if (type == ZOO_SESSION_EVENT && state == ZOO_CONNECTED_STATE) {
         c->connected = 1;
+        note(c, "connected");
     } else if (type == ZOO_SESSION_EVENT && state == ZOO_EXPIRED_SESSION_STATE && !ending) {
         note(c, "expired");
     }
@@ -193,6 +194,8 @@ static void add_one(struct client *c)
     snprintf(path, sizeof path, "/load/counters/%s", c->label);
     if (c->uncertain) {
         read_counter(c, path);
+    }
+    if (c->uncertain) {
         return;
     }
     int len = snprintf(data, sizeof data, "%d", c->counter + 1);

@@ -159,11 +159,11 @@ def back(t, load, rng, number):
 # --- live ----------------------------------------------------------------------------------------------------------
 
 class Live:
-    """Three of Apache's that run, and beside them three of ours that mirror them and take over."""
+    """Three of Apache's that run, and beside them three of ours, or one, that mirror them and take over."""
 
-    def __init__(self):
+    def __init__(self, count=3):
         self.apache = Ensemble(3, ZooKeeperMember, settings=SETTINGS, properties=PROPERTIES)
-        self.mirror = Ensemble(3, ConclaveMember, admin=True, options=[
+        self.mirror = Ensemble(count, ConclaveMember, admin=True, options=[
             "--superDigest", DIGEST, "--maxSessionTimeout", str(takeover_load.SESSION_MS)])
         self.ours = self.mirror.members
 
@@ -177,11 +177,11 @@ class Live:
 
     @property
     def hosts(self):
-        """Seven: Apache's C client skips every second server (ZOOKEEPER-2466), and of six it may try the three that are dead only."""
+        """An odd number: Apache's C client skips every second server (ZOOKEEPER-2466), and of six it may try the three that are dead only."""
         return f"{self.apache.hosts},{self.mirror.hosts},{self.apache.members[0].host}"
 
     def leader(self):
-        return self.mirror.wait_leader()
+        return self.mirror.wait_leader() if len(self.ours) > 1 else self.ours[0]
 
     def migrate(self, *words):
         admins = ",".join(f"127.0.0.1:{server.admin_port}" for server in self.ours if server.alive())
@@ -279,7 +279,8 @@ def take_over(live, rng):
 
 
 def there_live(live, load, rng, number):
-    trouble = LIVE_TROUBLES[number // 2 % len(LIVE_TROUBLES)]
+    troubles = [trouble for trouble in LIVE_TROUBLES if len(live.ours) > 1 or trouble is not mirror_folder_deleted]
+    trouble = troubles[number // 2 % len(troubles)]
     live.follow()
     load.arm(number)
     time.sleep(rng.uniform(*WRITING_S))
@@ -330,6 +331,12 @@ def test_in_place():
 def test_live():
     live = Live()
     return rounds(live, live.hosts, (there_live, back), keep=True)  # also to the way back, at the old addresses
+
+
+def test_alone():
+    """Live, by a server without others."""
+    live = Live(1)
+    return rounds(live, live.hosts, (there_live, back), keep=True)
 
 
 def main():

@@ -29,6 +29,7 @@ class Client:
         self.counted = 0  # the version that it knows last
         self.uncertain = 0  # its counter may have this version, too
         self.times = []  # of acknowledged writes, ns
+        self.connects = []  # ns
         self.seen = -1  # version of its changing node
         self.armed = set()
         self.fired = []
@@ -53,6 +54,9 @@ class Check:
         if client.session not in (None, int(session, 16)):
             client.wrong.append(f"has another session, {session}, before {client.session:#x}")
         client.session = int(session, 16)
+
+    def _connected(self, _name, client, at):
+        client.connects.append(at)
 
     def _expired(self, _name, client, _at):
         client.wrong.append("its session has expired")
@@ -151,6 +155,12 @@ class Check:
         """For each client whose name begins so, the longest time in ms without an acknowledged write that touches the time from
         begin to end (ns); ascending."""
         return sorted(longest_gap(client.times, begin, end) / 1e6 for name, client in self.clients.items() if name.startswith(kind))
+
+    def first_writes(self, begin, end, kind=""):
+        """From each time that a client was connected between begin and end (ns), the ms to its next acknowledged write; ascending."""
+        return sorted((client.times[bisect.bisect_right(client.times, at)] - at) / 1e6
+                      for name, client in self.clients.items() if name.startswith(kind)
+                      for at in client.connects if begin <= at <= end and at < client.times[-1])
 
     def silence(self, begin, end):
         """The longest time in ms in which no client's write was acknowledged."""

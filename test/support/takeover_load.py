@@ -233,12 +233,14 @@ class Load:
     def measured(self, begin, end):
         """A text: the pauses of the clients in this time (ns)."""
         self.read()
-        texts = []
-        for title, kind in KINDS.items():
-            pauses = self.check.pauses(begin, end, kind)
-            figures = (pauses[min(int(len(pauses) * part), len(pauses) - 1)] for part in (0.5, 0.99, 1))
-            texts.append(f"{title} {'/'.join(f'{figure:.0f}' for figure in figures)}")
-        return f"no write at all for {self.check.silence(begin, end):.0f} ms; pause of a client, p50/p99/max ms: {', '.join(texts)}"
+        texts = [f"{title} {shares(self.check.pauses(begin, end, kind))}" for title, kind in KINDS.items()]
+        return (f"no write at all for {self.check.silence(begin, end):.0f} ms; p50/p99/max ms of a client's pause: {', '.join(texts)}; "
+                f"from its connection to its next write: {shares(self.check.first_writes(begin, end))}")
+
+
+def shares(figures):
+    """p50/p99/max of ascending figures, as text."""
+    return "/".join(f"{figures[min(int(len(figures) * part), len(figures) - 1)]:.0f}" for part in (0.5, 0.99, 1)) if figures else "none"
 
 
 def tree_of(server):
