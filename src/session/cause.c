@@ -358,11 +358,9 @@ static void append_link(const struct session_facts *f, struct buf *out)
 static void append_tcp(const struct session_tcp *tcp, struct buf *out)
 {
     buf_printf(out,
-               "TCP: %" PRIu32 " byte%s unacknowledged, %" PRIu32 " retransmission%s (%" PRIu32
-               " in all) and %" PRIu32 " probe%s unanswered",
-               tcp->unacknowledged, tcp->unacknowledged == 1 ? "" : "s", tcp->retransmits,
-               tcp->retransmits == 1 ? "" : "s", tcp->retransmits_all, tcp->probes,
-               tcp->probes == 1 ? "" : "s");
+               "TCP: %" PRIu32 " bytes unacknowledged, %" PRIu32 " retransmissions (%" PRIu32
+               " in all) and %" PRIu32 " probes unanswered",
+               tcp->unacknowledged, tcp->retransmits, tcp->retransmits_all, tcp->probes);
     append_timed(out, "; last heard of the host # before.\n", tcp->heard_ms);
 }
 
@@ -381,14 +379,12 @@ static void append_server(const struct session_facts *f, struct buf *out)
         {"a write waited for # at most", f->write_wait_ms},
     };
     const struct {
-        const char *one;
-        const char *more;
+        const char *word;
         uint32_t count;
     } counts[] = {
-        {"request in progress at most", "requests in progress at most", f->queue},
-        {"change of leader", "changes of leader", f->leader_changes},
-        {"change of leader during the connection", "changes of leader during the connection",
-         f->leader_changes_linked},
+        {"requests in progress at most", f->queue},
+        {"changes of leader", f->leader_changes},
+        {"changes of leader during the connection", f->leader_changes_linked},
     };
     const char *before = "This server in the silence: ";
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
@@ -400,8 +396,7 @@ static void append_server(const struct session_facts *f, struct buf *out)
     }
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         if (counts[i].count > 0) {
-            buf_printf(out, "%s%" PRIu32 " %s", before, counts[i].count,
-                       counts[i].count == 1 ? counts[i].one : counts[i].more);
+            buf_printf(out, "%s%" PRIu32 " %s", before, counts[i].count, counts[i].word);
             before = ", ";
         }
     }

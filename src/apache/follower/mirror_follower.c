@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "front/mirror.h"
 #include "state/adopt/outcome.h"
+#include "state/memory_estimate.h"
 #include "state/mirror.h"
 
 #include <assert.h>
@@ -124,9 +125,12 @@ static void keep_digest(struct mirror_follower *f, struct slice bytes)
 static int follower_transaction(void *ctx, int64_t previous_zxid, int64_t zxid, struct slice bytes)
 {
     struct mirror_follower *f = ctx;
+    struct service *s = f->service;
     assert(zxid > previous_zxid);
-    int rc = mirror_replacing(f->service) ? CONCLAVE_EBUSY
-                                          : mirror_propose(f->service, previous_zxid, bytes);
+    if (state_memory(s->state) + mirror_backlog(s) > s->limits.data_max) {
+        return CONCLAVE_QUOTA_EXCEEDED;
+    }
+    int rc = mirror_replacing(s) ? CONCLAVE_EBUSY : mirror_propose(s, previous_zxid, bytes);
     f->waits = rc == CONCLAVE_EBUSY;
     if (rc == 0) {
         keep_digest(f, bytes);
@@ -197,6 +201,7 @@ static void open_link(struct mirror_follower *f, const struct state_mirror *m)
         .server_id = FIRST_ID + (int64_t)f->service->server_id,
         .key = &f->service->key,
         .access = f->access,
+        .data_max = f->service->limits.data_max,
     };
     if (count == 0) {
         return; /* the command checks it */

@@ -4,6 +4,7 @@
 #include "apache/snapshot_records.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "tls/certificate_name.h"
 #include "wire/codec.h"
 
 #include <assert.h>
@@ -125,8 +126,9 @@ static void drop_proposal(struct learner *l)
 {
     struct proposal *first = CONTAINER_OF(l->proposals.next, struct proposal, link);
     /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-    assert(l->proposal_bytes >= first->len);
-    l->proposal_bytes -= first->len;
+    size_t len = sizeof *first + first->len;
+    assert(l->proposal_bytes >= len);
+    l->proposal_bytes -= len;
     list_remove(&first->link);
     free(first);
 }
@@ -171,8 +173,23 @@ __attribute__((format(printf, 3, 4))) static int learner_end(struct learner *l, 
     va_start(args, fmt);
     (void)vsnprintf(l->problem, sizeof l->problem, fmt, args);
     va_end(args);
+    certificate_name_clean(l->problem); /* it may quote the leader's bytes */
     l->stage = STAGE_ENDED;
     return rc;
+}
+
+/* Whether the state under construction has become too large. */
+static bool is_too_large(const struct learner *l)
+{
+    return l->options.data_max != 0 && adoption_memory(l->adoption) > l->options.data_max;
+}
+
+static int end_too_large(struct learner *l)
+{
+    return learner_end(l, CONCLAVE_QUOTA_EXCEEDED,
+                       "the tree and sessions of the source take more than the %zu bytes of "
+                       "maxDataBytes: raise it on all servers of the mirror",
+                       l->options.data_max);
 }
 
 /* Transactions */
@@ -181,6 +198,9 @@ static int apply_to_adoption(struct learner *l, const struct outcome *o)
 {
     if (o->header.zxid <= adoption_zxid(l->adoption)) {
         return 0; /* the snapshot has it */
+    }
+    if (is_too_large(l)) {
+        return end_too_large(l);
     }
     int rc = adoption_apply(l->adoption, o);
     return rc == CONCLAVE_ECORRUPT ? learner_end(l, rc, "%s", adoption_error(l->adoption)) : rc;
@@ -219,6 +239,11 @@ static int take_transaction(struct learner *l, struct slice bytes)
     if (zxid <= l->zxid) {
         return 0; /* the caller has it */
     }
+    if (zxid > OUTCOME_ZXID_MAX) {
+        return learner_end(l, CONCLAVE_ECORRUPT,
+                           "the zxid 0x%llx leaves none for later transactions",
+                           (unsigned long long)zxid);
+    }
     if (!may_follow(l->zxid, zxid)) {
         l->restart = true;
         return learner_end(l, CONCLAVE_ECLOSED, "transaction 0x%llx does not follow 0x%llx",
@@ -230,14 +255,19 @@ static int take_transaction(struct learner *l, struct slice bytes)
         l->callbacks.seen(l->callbacks.ctx, zxid);
         note_barrier(l, &o);
     } else if (rc != CONCLAVE_EBUSY) {
-        (void)learner_end(l, rc, "%s", conclave_strerror(rc));
+        (void)learner_end(l, rc, "%s",
+                          rc == CONCLAVE_QUOTA_EXCEEDED
+                              ? "the data of the mirror reached maxDataBytes: raise it on all "
+                                "servers of the mirror"
+                              : conclave_strerror(rc));
     }
     return rc;
 }
 
 static int keep_proposal(struct learner *l, const struct learner_packet *p)
 {
-    if (slice_is_null(p->data) || p->data.len > LEARNER_PACKET_MAX - l->proposal_bytes) {
+    size_t len = sizeof(struct proposal) + p->data.len; /* empty ones take memory, too */
+    if (slice_is_null(p->data) || len > LEARNER_PACKET_MAX - l->proposal_bytes) {
         return learner_end(l, CONCLAVE_EPROTO, "an empty proposal, or too many without a commit");
     }
     struct proposal *kept = malloc(sizeof *kept + p->data.len);
@@ -247,7 +277,7 @@ static int keep_proposal(struct learner *l, const struct learner_packet *p)
     kept->zxid = p->zxid;
     kept->len = p->data.len;
     memcpy(kept->bytes, p->data.data, p->data.len);
-    l->proposal_bytes += kept->len;
+    l->proposal_bytes += len;
     list_push_back(&l->proposals, &kept->link);
     return 0;
 }
@@ -323,6 +353,9 @@ static int take_record(struct learner *l, struct slice bytes, size_t *ret_taken)
     if (x->error != 0) {
         return learner_end(l, x->error, "%s",
                            x->why != NULL ? x->why : adoption_error(l->adoption));
+    }
+    if (is_too_large(l)) {
+        return end_too_large(l);
     }
     if (x->phase == SNAPSHOT_COMPLETE) {
         l->stage = STAGE_SNAPSHOT_END;
@@ -428,10 +461,16 @@ static int on_flow(struct learner *l, const struct learner_packet *p)
     case PACKET_INFORMANDACTIVATE:
         return on_inform(l, p);
     case PACKET_PING:
+        if (l->out.len > LEARNER_OUT_MAX) {
+            return learner_end(l, CONCLAVE_EPROTO, "the leader sends, and does not read");
+        }
         l->callbacks.seen(l->callbacks.ctx, p->zxid);
         packet_begin(l, PACKET_PING, p->zxid, slice_make("", 0));
         return 0;
     case PACKET_NEWLEADER: {
+        if (l->stage != STAGE_DIFF) {
+            return learner_end(l, CONCLAVE_EPROTO, "NEWLEADER comes twice");
+        }
         int rc = end_adoption(l);
         if (rc == 0) {
             l->new_leader_zxid = p->zxid;

@@ -11,7 +11,8 @@
  *   another last_zxid  the transactions behind it; or `state` and transactions, when the leader has nothing older any more
  *
  * A leader that asks to cut off what the caller has (TRUNC), or that goes on elsewhere than the caller ends, is an error:
- * begin again with last_zxid 0. Limits: a packet of PACKET_MAX bytes, and PACKET_MAX bytes of proposals without a commit.
+ * begin again with last_zxid 0. Limits: a packet of PACKET_MAX bytes, PACKET_MAX bytes of proposals
+ * without a commit, data_max bytes of a whole state, and OUT_MAX bytes of answers that the leader does not read.
  */
 #ifndef APACHE_LEARNER_LEARNER_H
 #define APACHE_LEARNER_LEARNER_H
@@ -19,7 +20,7 @@
 #include "base/hash.h"
 #include "state/state.h"
 
-enum { LEARNER_PACKET_MAX = 64 << 20 };
+enum { LEARNER_PACKET_MAX = 64 << 20, LEARNER_OUT_MAX = 1 << 20 };
 
 struct learner;
 
@@ -28,6 +29,7 @@ struct learner_options {
     int64_t
         last_zxid; /* of the last transaction that the caller has; 0: it wants the whole state */
     const struct hash_key *key;
+    size_t data_max; /* bytes of a whole state, as adoption_memory; 0: any */
 };
 
 /* An error of a callback ends the learner. */

@@ -385,7 +385,8 @@ struct learner_link *learner_link_open(uv_loop_t *loop, const struct learner_lin
     l->loop = loop;
     l->count = options->count;
     memcpy(l->servers, options->servers, options->count * sizeof *l->servers);
-    l->options = (struct learner_options){.server_id = options->server_id, .key = options->key};
+    l->options = (struct learner_options){
+        .server_id = options->server_id, .key = options->key, .data_max = options->data_max};
     l->callbacks = *callbacks;
     l->access = options->access;
     l->wait_ms = RETRY_MIN_MS;

@@ -37,6 +37,7 @@ struct learner_link_options {
     int64_t server_id;                 /* as in learner_options */
     const struct hash_key *key;
     const struct source_access *access; /* borrowed */
+    size_t data_max;                    /* as in learner_options */
 };
 
 /* Splits "host:port,host:port" into ret. The number, or 0: it is malformed, or has too many. */

@@ -1,6 +1,7 @@
 #include "state/adopt/adopt.h"
 
 #include "state/digest.h"
+#include "state/memory_estimate.h"
 #include "state/snapshot_format.h"
 #include "state/state_internal.h"
 #include "tree/path.h"
@@ -30,9 +31,6 @@ struct adoption {
 };
 
 enum { OPEN_NUMBER = -1 };
-
-/* The first of the last 256 epochs: enough remain for everything that follows. */
-#define ADOPT_ZXID_MAX (INT64_MAX - (1LL << 40))
 
 struct adoption *adoption_create(const struct hash_key *key)
 {
@@ -288,7 +286,7 @@ int adoption_nodes_end(struct adoption *a, int64_t zxid)
     if (!a->root) {
         return damaged(a, "there is no root node");
     }
-    if (zxid < 0 || zxid > ADOPT_ZXID_MAX) {
+    if (zxid < 0 || zxid > OUTCOME_ZXID_MAX) {
         return damaged(a, "the zxid 0x%llx is negative, or leaves none for later transactions",
                        (unsigned long long)zxid);
     }
@@ -303,6 +301,11 @@ int64_t adoption_zxid(const struct adoption *a)
     return a->s->zxid;
 }
 
+size_t adoption_memory(const struct adoption *a)
+{
+    return state_memory(a->s);
+}
+
 int adoption_apply(struct adoption *a, const struct outcome *o)
 {
     assert(a->nodes_ended);
@@ -310,7 +313,7 @@ int adoption_apply(struct adoption *a, const struct outcome *o)
         return damaged(a, "transaction 0x%llx comes after 0x%llx",
                        (unsigned long long)o->header.zxid, (unsigned long long)a->s->zxid);
     }
-    if (o->header.zxid > ADOPT_ZXID_MAX) {
+    if (o->header.zxid > OUTCOME_ZXID_MAX) {
         return damaged(a, "the zxid 0x%llx leaves none for later transactions",
                        (unsigned long long)o->header.zxid);
     }

@@ -49,6 +49,9 @@ int adoption_apply(struct adoption *a, const struct outcome *o) CONCLAVE_MUST_US
 /* The zxid of the last transaction. */
 int64_t adoption_zxid(const struct adoption *a);
 
+/* Bytes of nodes and sessions so far, as state_memory. */
+size_t adoption_memory(const struct adoption *a);
+
 /* Checks the whole, and gives the state away. `digest`: what Apache noted for the tree with its zxid, or NULL; the last
  * transaction's own goes before it. crc: as for outcome_tree_digest. */
 int adoption_end(struct adoption *a, const struct wire_file_digest *digest,

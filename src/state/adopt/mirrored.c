@@ -24,7 +24,7 @@ static void apply_transaction(struct state *s, const struct command *command,
     if (rc == 0 && (s->mirror.id != t.id || !s->mirror.synced)) {
         rc = CONCLAVE_NO_NODE;
     }
-    if (rc == 0 && outcome_read(t.bytes, &o) != 0) {
+    if (rc == 0 && (outcome_read(t.bytes, &o) != 0 || o.header.zxid > OUTCOME_ZXID_MAX)) {
         s->mirror.synced = false;
         rc = CONCLAVE_DATA_INCONSISTENCY;
     }

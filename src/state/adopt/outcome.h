@@ -19,6 +19,9 @@ struct outcome {
     struct wire_txn_digest digest; /* of Apache's tree after it */
 };
 
+/* The first of the last 256 epochs: enough remain for everything that follows. No ZooKeeper gets there. */
+#define OUTCOME_ZXID_MAX (INT64_MAX - (1LL << 40))
+
 /* Takes a transaction apart and checks all of it, so that outcome_apply needs no memory but that of the change. 0, or
  * CONCLAVE_ECORRUPT: it cannot be read, or has a type or a value that no Apache server writes. */
 int outcome_read(struct slice bytes, struct outcome *ret) CONCLAVE_MUST_USE;

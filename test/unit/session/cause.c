@@ -365,8 +365,6 @@ static void test_facts(void **state)
         .sync_longest_ms = 700,
         .tcp = TCP(.unacknowledged = 3, .retransmits = 1, .retransmits_all = 4, .heard_ms = 950),
         .stalled_ms = 200,
-        .queue = 1,
-        .leader_changes = 1,
         .leader_changes_linked = 2,
         .decided = true,
         .heard_ms = 4020,
@@ -382,11 +380,10 @@ static void test_facts(void **state)
         "for 60.0 s, until 3.0 s before the end.\n"
         "Requests: 12, the last one getData; silent for 1.0 s, before that for 1.4 s at most; "
         "1 unanswered, for 0.7 s at most.\n"
-        "TCP: 3 bytes unacknowledged, 1 retransmission (4 in all) and 0 probes unanswered; last "
+        "TCP: 3 bytes unacknowledged, 1 retransmissions (4 in all) and 0 probes unanswered; last "
         "heard of the host 1.0 s before.\n"
         "This server in the silence: it did not run for 0.2 s, its log waited for the disk for 1.0 s, "
-        "for 0.7 s in one write, 1 request in progress at most, 1 change of leader, "
-        "2 changes of leader during the connection.\n"
+        "for 0.7 s in one write, 2 changes of leader during the connection.\n"
         "The leader, which had led for 100.0 s, had not heard of the session for 4.0 s; the "
         "client used server 2, whose last report was 0.1 s old.\n");
     f = (struct session_facts){.timeout_ms = T, .decided = true, .owner = 2, .report_ms = -1};

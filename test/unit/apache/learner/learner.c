@@ -394,6 +394,117 @@ static void test_hostile(void **state)
     bench_end(&b);
 }
 
+static int feed_and_end(struct bench *b, const char *why)
+{
+    int rc = feed(b, 4096);
+    assert_true(rc < 0);
+    assert_non_null(strstr(learner_problem(b->l), why));
+    bench_end(b);
+    return rc;
+}
+
+/* Streams without an end take no memory without an end. */
+static void test_endless_streams(void **state)
+{
+    struct bench b;
+    bench_begin(&b, 0x200000005);
+    put_leader_info(&b, 3);
+    put_packet(&b, DIFF, 0x200000005, SLICE_NULL);
+    for (int i = 0; i < 4 << 20; i++) { /* empty proposals that are never committed */
+        put_packet(&b, PROPOSAL, 0x200000006 + i, slice_make("", 0));
+        if (i % 4096 == 0 && feed(&b, 1 << 20) != 0) {
+            break;
+        }
+    }
+    assert_non_null(strstr(learner_problem(b.l), "too many without a commit"));
+    bench_end(&b);
+
+    bench_begin(&b, 0x200000005);
+    put_leader_info(&b, 3);
+    put_packet(&b, DIFF, 0x200000005, SLICE_NULL);
+    for (int i = 0; i < 4 << 20; i++) { /* pings to a leader that reads no answers */
+        put_packet(&b, PING, 0x200000005, SLICE_NULL);
+        if (i % 4096 == 0 && feed(&b, 1 << 20) != 0) {
+            break;
+        }
+    }
+    assert_non_null(strstr(learner_problem(b.l), "does not read"));
+    bench_end(&b);
+}
+
+/* A whole state has a limit, as a SNAP and as transactions behind an empty tree. */
+static void test_a_state_that_is_too_large(void **state)
+{
+    for (int form = 0; form < 2; form++) {
+        struct bench b;
+        bench_begin(&b, 0);
+        learner_destroy(b.l);
+        const struct learner_options options = {
+            .server_id = 77, .key = &hash_key_fixed, .data_max = 100000};
+        const struct learner_callbacks callbacks = {&b,      on_state, on_transaction,
+                                                    on_live, on_seen,  on_barrier};
+        b.l = learner_create(&options, &callbacks);
+        assert_non_null(b.l);
+        put_leader_info(&b, 3);
+        if (form == 0) {
+            put_packet(&b, SNAP, 0x200000005, SLICE_NULL);
+            buf_append_i32(&b.in, 0);
+            buf_append_i32(&b.in, 0);
+            put_node(&b, "", "");
+        } else {
+            put_packet(&b, DIFF, 0x200000005, SLICE_NULL);
+        }
+        for (int i = 0; i < 5000; i++) {
+            char path[16];
+            snprintf(path, sizeof path, "/n%d", i);
+            if (form == 0) {
+                put_node(&b, path, "data");
+                continue;
+            }
+            struct buf data;
+            buf_init(&data, 0);
+            const struct wire_txn_header header = {SESSION + i, 1, 0x200000001 + i, 1000,
+                                                   WIRE_CREATE_SESSION};
+            wire_encode_txn_header(&data, &header);
+            buf_append_i32(&data, 9000);
+            put_packet(&b, INFORM, header.zxid, buf_slice(&data));
+            buf_finish(&data);
+        }
+        assert_int_equal(feed_and_end(&b, "maxDataBytes"), CONCLAVE_QUOTA_EXCEEDED);
+    }
+}
+
+static void test_no_leader_says_this(void **state)
+{
+    struct bench b;
+    bench_begin(&b, 0x200000005);
+    put_leader_info(&b, 3);
+    put_packet(&b, DIFF, 0x200000005, SLICE_NULL);
+    put_packet(&b, NEWLEADER, 0x300000000, SLICE_NULL);
+    put_packet(&b, NEWLEADER, 0x300000000, SLICE_NULL);
+    feed_and_end(&b, "NEWLEADER comes twice");
+
+    bench_begin(&b, 0x200000005);
+    put_leader_info(&b, 3);
+    put_packet(&b, DIFF, 0x200000005, SLICE_NULL);
+    put_set(&b, INFORM, 0x7fffffff00000001); /* what came later would not fit in a zxid */
+    feed_and_end(&b, "leaves none for later");
+
+    bench_begin(&b, 0);
+    put_leader_info(&b, 3);
+    put_packet(&b, SNAP, 5, SLICE_NULL);
+    buf_append_i32(&b.in, 0);
+    buf_append_i32(&b.in, 0);
+    put_node(&b, "", "");
+    put_node(&b, "/a\n\x1b[1mevent=\"x\"", ""); /* would forge lines of a log */
+    int rc = feed(&b, 4096);
+    assert_int_equal(rc, CONCLAVE_ECORRUPT);
+    for (const char *c = learner_problem(b.l); *c != '\0'; c++) {
+        assert_true(*c >= ' ' && *c != '"');
+    }
+    bench_end(&b);
+}
+
 /* Every flipped byte of a whole conversation ends in some outcome, without a fault. */
 static void test_flipped_bytes(void **state)
 {
@@ -447,6 +558,9 @@ int main(void)
         cmocka_unit_test(test_what_does_not_fit),
         cmocka_unit_test(test_a_barrier),
         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_endless_streams),
+        cmocka_unit_test(test_a_state_that_is_too_large),
+        cmocka_unit_test(test_no_leader_says_this),
         cmocka_unit_test(test_flipped_bytes),
         cmocka_unit_test(test_lists_of_servers),
     };
