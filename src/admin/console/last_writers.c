@@ -7,15 +7,29 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { WAYS = 4 }; /* records that one path may have */
+enum { WAYS = 4 };
 
-struct last_writer {
+/* Values of writer_record.caller that are no hash. */
+enum { CALLER_NONE = 0, CALLER_MIRROR = 1 };
+
+/* Small, because each write needs one: WAYS of them are two lines of the processor's cache. */
+struct writer_record {
     uint64_t path; /* hash */
     int64_t zxid;  /* 0: the record is empty */
     int64_t session;
-    bool mirror;
+    uint64_t caller; /* hash of its ids: where its words are */
+};
+
+/* The ids of a command in words, once for all its records. */
+struct writer_caller {
+    uint64_t hash;
     char client[WRITER_CLIENT_MAX];
     char ids[WRITER_IDS_MAX];
+};
+
+struct writer_table {
+    struct writer_record records[LAST_WRITERS_MAX];
+    struct writer_caller callers[WRITER_CALLERS_MAX];
 };
 
 void last_writers_init(struct last_writers *w)
@@ -25,14 +39,14 @@ void last_writers_init(struct last_writers *w)
 
 void last_writers_finish(struct last_writers *w)
 {
-    free(w->records);
+    free(w->table);
     last_writers_init(w);
 }
 
 /* The first of the records that may be those of a path. */
-static struct last_writer *writers_of(const struct last_writers *w, uint64_t path)
+static size_t writers_of(uint64_t path)
 {
-    return &w->records[path % (LAST_WRITERS_MAX / WAYS) * WAYS];
+    return path % (LAST_WRITERS_MAX / WAYS) * WAYS;
 }
 
 /* The ten digits that the server gives to nodes with a sequence number. */
@@ -47,12 +61,31 @@ static bool is_numbered(struct slice path)
     return name.stem != STEM_NONE;
 }
 
+static uint64_t note_caller(struct last_writers *w, const struct command *command)
+{
+    struct slice ids = command->ids.items;
+    if (command->type == COMMAND_MIRROR_TRANSACTION) {
+        return CALLER_MIRROR;
+    }
+    if (ids.len == 0) {
+        return CALLER_NONE;
+    }
+    uint64_t hash = hash_keyed(&w->service->key, ids.data, ids.len);
+    struct writer_caller *c = &w->table->callers[hash % WRITER_CALLERS_MAX];
+    if (c->hash != hash) {
+        c->hash = hash;
+        caller_address(command->ids, c->client, sizeof c->client);
+        caller_names(command->ids, c->ids, sizeof c->ids);
+    }
+    return hash;
+}
+
 static void note_writer(struct last_writers *w, const struct command *command, int64_t zxid,
                         struct slice path)
 {
     uint64_t hash = hash_keyed(&w->service->key, path.data, path.len);
-    struct last_writer *first = writers_of(w, hash);
-    struct last_writer *r = first;
+    struct writer_record *first = &w->table->records[writers_of(hash)];
+    struct writer_record *r = first;
     for (size_t i = 0; i < WAYS; i++) {
         if (first[i].path == hash && first[i].zxid != 0) {
             r = &first[i];
@@ -60,12 +93,10 @@ static void note_writer(struct last_writers *w, const struct command *command, i
         }
         r = first[i].zxid < r->zxid ? &first[i] : r;
     }
-    r->path = hash;
-    r->zxid = zxid;
-    r->session = command->session_id;
-    r->mirror = command->type == COMMAND_MIRROR_TRANSACTION;
-    caller_address(command->ids, r->client, sizeof r->client);
-    caller_names(command->ids, r->ids, sizeof r->ids);
+    *r = (struct writer_record){.path = hash,
+                                .zxid = zxid,
+                                .session = command->session_id,
+                                .caller = note_caller(w, command)};
 }
 
 static void on_wrote(void *ctx, const struct command *command, const struct effects *effects)
@@ -84,10 +115,10 @@ static void on_wrote(void *ctx, const struct command *command, const struct effe
         if (created && is_numbered(event->path)) {
             continue;
         }
-        if (w->records == NULL) {
-            w->records = calloc(LAST_WRITERS_MAX, sizeof *w->records);
+        if (w->table == NULL) {
+            w->table = calloc(1, sizeof *w->table);
         }
-        if (w->records == NULL) {
+        if (w->table == NULL) {
             w->since_zxid = effects->zxid; /* no memory: it is not known */
             return;
         }
@@ -112,14 +143,14 @@ void last_writers_attach(struct last_writers *w, struct service *service)
 
 /* JSON */
 
-static const struct last_writer *writer_find(const struct last_writers *w, const struct znode *node,
-                                             struct slice path)
+static const struct writer_record *writer_find(const struct last_writers *w,
+                                               const struct znode *node, struct slice path)
 {
-    if (w->records == NULL || w->generation != w->service->generation) {
+    if (w->table == NULL || w->generation != w->service->generation) {
         return NULL;
     }
     uint64_t hash = hash_keyed(&w->service->key, path.data, path.len);
-    const struct last_writer *first = writers_of(w, hash);
+    const struct writer_record *first = &w->table->records[writers_of(hash)];
     for (size_t i = 0; i < WAYS; i++) {
         if (first[i].path == hash && first[i].zxid == node->mzxid && node->mzxid != 0) {
             return &first[i];
@@ -158,14 +189,16 @@ static void write_unknown(const struct last_writers *w, const struct znode *node
 void last_writers_write(const struct last_writers *w, const struct znode *node, struct slice path,
                         struct json *j)
 {
-    const struct last_writer *r = w->service != NULL ? writer_find(w, node, path) : NULL;
+    const struct writer_record *r = w->service != NULL ? writer_find(w, node, path) : NULL;
     json_object_begin(j);
-    if (r != NULL && r->mirror) {
+    if (r != NULL && r->caller == CALLER_MIRROR) {
         json_member_string(j, "by", "mirror");
-    } else if (r != NULL && r->session == 0 && r->ids[0] == '\0' && r->client[0] == '\0') {
+    } else if (r != NULL && r->session == 0 && r->caller == CALLER_NONE) {
         json_member_string(j, "by", "server");
     } else if (r != NULL) {
-        write_client(w, r->session, r->client, r->ids, j);
+        const struct writer_caller *c = &w->table->callers[r->caller % WRITER_CALLERS_MAX];
+        bool known = r->caller != CALLER_NONE && c->hash == r->caller;
+        write_client(w, r->session, known ? c->client : "", known ? c->ids : "", j);
     } else if (w->service != NULL && znode_is_ephemeral(node) && node->mzxid == node->czxid) {
         write_client(w, znode_owner(node), "", "", j);
     } else {

@@ -3,9 +3,10 @@
  * tells the same, also from the log when it starts. A record is found by the node's path and its mzxid, so it is never
  * another write's.
  *
- * Bounded: LAST_WRITERS_MAX nodes, some 600 KB that are allocated with the first write; the longest unwritten one of four
- * makes room. The creation of nodes with a sequence number is not recorded: queues and locks would push out the rest. The
- * creation of an ephemeral node needs no record: its session is kept with it.
+ * Bounded: LAST_WRITERS_MAX nodes and the words for WRITER_CALLERS_MAX callers (addresses with identities), 200 KB that are
+ * allocated with the first write. Of four nodes the one that was written first makes room; a caller that makes room for
+ * another one leaves the session known. The creation of nodes with a sequence number is not recorded: queues and locks
+ * would push out the rest. The creation of an ephemeral node needs no record: its session is kept with it.
  */
 #ifndef ADMIN_CONSOLE_LAST_WRITERS_H
 #define ADMIN_CONSOLE_LAST_WRITERS_H
@@ -13,16 +14,21 @@
 #include "base/json.h"
 #include "front/service.h"
 
-enum { LAST_WRITERS_MAX = 4096, WRITER_CLIENT_MAX = 46, WRITER_IDS_MAX = 72 };
+enum {
+    LAST_WRITERS_MAX = 4096,
+    WRITER_CALLERS_MAX = 512,
+    WRITER_CLIENT_MAX = 46,
+    WRITER_IDS_MAX = 74,
+};
 
-struct last_writer;
+struct writer_table;
 struct znode;
 
 struct last_writers {
-    struct service *service;     /* NULL: none is looked at */
-    uint64_t generation;         /* of its state */
-    int64_t since_zxid;          /* later writes are recorded */
-    struct last_writer *records; /* NULL: none yet */
+    struct service *service;    /* NULL: none is looked at */
+    uint64_t generation;        /* of its state */
+    int64_t since_zxid;         /* later writes are recorded */
+    struct writer_table *table; /* NULL: nothing is recorded yet */
 };
 
 void last_writers_init(struct last_writers *w);

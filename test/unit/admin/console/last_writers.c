@@ -87,9 +87,9 @@ static void test_writers(void **state)
 static void test_unknown(void **state)
 {
     assert_string_equal(writer_of("/"), "{\"by\":\"unknown\",\"why\":\"before\"}");
-    assert_null(writers.records); /* nothing yet that costs */
+    assert_null(writers.table); /* nothing yet that costs */
     ask(&first, WIRE_CREATE, body_create("/n-", "", SEQUENTIAL));
-    assert_null(writers.records);
+    assert_null(writers.table);
     assert_string_equal(writer_of("/n-0000000000"), "{\"by\":\"unknown\",\"why\":\"numbered\"}");
     ask(&first, WIRE_SET_DATA, body_set("/n-0000000000", "x"));
     assert_has(writer_of("/n-0000000000"), of_session(&first));
@@ -100,7 +100,7 @@ static void test_unknown(void **state)
 static void test_ephemerals(void **state)
 {
     ask(&first, WIRE_CREATE, body_create("/e-", "", SEQUENTIAL | EPHEMERAL));
-    assert_null(writers.records);
+    assert_null(writers.table);
     assert_has(writer_of("/e-0000000000"), of_session(&first));
     ask(&second, WIRE_SET_DATA, body_set("/e-0000000000", "x"));
     assert_has(writer_of("/e-0000000000"), of_session(&second));
@@ -129,6 +129,29 @@ static void test_pushed_out(void **state)
     assert_true(known > LAST_WRITERS_MAX / 2 && known <= LAST_WRITERS_MAX);
 }
 
+/* More callers than there are words for: the session stays known. */
+static void test_callers(void **state)
+{
+    struct state_event event = {.type = WIRE_EVENT_NODE_DATA_CHANGED, .path = slice_str("/other")};
+    struct effects effects = {.zxid = 1 << 20, .events = &event, .events_count = 1};
+    ask(&second, WIRE_AUTH, body_auth("digest", "anna:secret"));
+    ask(&second, WIRE_CREATE, body_create("/a", "1", 0));
+    assert_has(writer_of("/a"), "\"ids\":\"digest:anna\"}");
+    for (int i = 0; i < 8 * WRITER_CALLERS_MAX; i++) {
+        struct client_ids ids;
+        char host[32];
+        (void)snprintf(host, sizeof host, "10.0.%d.%d", i / 250, i % 250);
+        client_ids_init(&ids, 4096, 32);
+        assert_int_equal(client_ids_add(&ids, slice_str("ip"), slice_str(host)), 0);
+        const struct command command = {
+            .session_id = 5, .type = WIRE_SET_DATA, .ids = client_ids_list(&ids)};
+        h.service.onlooker.wrote(h.service.onlooker.wrote_ctx, &command, &effects);
+        client_ids_finish(&ids);
+    }
+    assert_has(writer_of("/a"), of_session(&second));
+    assert_has(writer_of("/a"), "\"ids\":\"\"}");
+}
+
 static void test_replaced(void **state)
 {
     ask(&first, WIRE_CREATE, body_create("/a", "1", 0));
@@ -148,8 +171,8 @@ static void test_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_writers),    TEST(test_unknown),  TEST(test_ephemerals),
-        TEST(test_pushed_out), TEST(test_replaced),
+        TEST(test_writers),    TEST(test_unknown), TEST(test_ephemerals),
+        TEST(test_pushed_out), TEST(test_callers), TEST(test_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
