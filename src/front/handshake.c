@@ -380,6 +380,11 @@ void handshake_applied(struct connection *c, int32_t type, const struct effects 
 {
     struct state_session session;
     bool created = type == WIRE_CREATE_SESSION;
+    if (effects->err == CONCLAVE_NOT_READ_ONLY) {
+        connection_drop(
+            c, "this server became a mirror meanwhile"); /* an answer would end the session */
+        return;
+    }
     if (effects->err != 0 ||
         !state_session_find(c->service->state, effects->session_id, &session)) {
         handshake_refuse(c, effects->session_id,

@@ -341,6 +341,31 @@ static void test_snapshots(void **state)
     fixture_finish(&x);
 }
 
+/* A client that asks for a session while the mirror begins is sent away: an answer would say that its session has expired. */
+static void test_a_session_while_it_begins(void **state)
+{
+    struct mirror_fixture x;
+    struct guest p;
+    struct frame f;
+    struct buf body;
+    fixture_init(&x);
+    buf_init(&body, 0);
+    const struct state_mirror m = {.id = MIRROR_ID, .source = slice_str("127.0.0.1:2888")};
+    mirror_begin_encode(&body, &m, false);
+    const struct command command = {.type = COMMAND_MIRROR_BEGIN,
+                                    .ids = {.items = slice_str(""), .count = 0},
+                                    .body = buf_slice(&body)};
+    x.owner = (struct pending_owner){.applied = on_outcome, .host = "127.0.0.1"};
+    assert_int_equal(service_write(&x.h.service, &command, &x.owner), 0);
+    reader_connect(&p, &x, false);
+    service_harness_settle(&x.h);
+    assert_true(p.closed);
+    assert_false(guest_next(&p, &f));
+    guest_finish(&p);
+    buf_finish(&body);
+    fixture_finish(&x);
+}
+
 /* What a client writes before the mirror begins is not lost, unless it is said so. */
 static void test_nodes_are_not_replaced(void **state)
 {
@@ -368,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_the_end),
         cmocka_unit_test(test_snapshots),
         cmocka_unit_test(test_nodes_are_not_replaced),
+        cmocka_unit_test(test_a_session_while_it_begins),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();
