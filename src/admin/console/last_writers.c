@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { WAYS = 4 };
+enum { WAYS = 4, IDS_KEPT = 128 };
 
 /* Values of writer_record.caller that are no hash. */
 enum { CALLER_NONE = 0, CALLER_MIRROR = 1 };
@@ -30,6 +30,10 @@ struct writer_caller {
 struct writer_table {
     struct writer_record records[LAST_WRITERS_MAX];
     struct writer_caller callers[WRITER_CALLERS_MAX];
+    uint8_t latest
+        [IDS_KEPT];    /* the ids of the command before, so that a row of commands is hashed once */
+    size_t latest_len; /* 0: they are too long */
+    uint64_t latest_hash;
 };
 
 void last_writers_init(struct last_writers *w)
@@ -70,8 +74,15 @@ static uint64_t note_caller(struct last_writers *w, const struct command *comman
     if (ids.len == 0) {
         return CALLER_NONE;
     }
+    struct writer_table *t = w->table;
+    if (ids.len == t->latest_len && memcmp(ids.data, t->latest, ids.len) == 0) {
+        return t->latest_hash;
+    }
     uint64_t hash = hash_keyed(&w->service->key, ids.data, ids.len);
-    struct writer_caller *c = &w->table->callers[hash % WRITER_CALLERS_MAX];
+    t->latest_len = ids.len <= sizeof t->latest ? ids.len : 0;
+    t->latest_hash = hash;
+    memcpy(t->latest, ids.data, t->latest_len);
+    struct writer_caller *c = &t->callers[hash % WRITER_CALLERS_MAX];
     if (c->hash != hash) {
         c->hash = hash;
         caller_address(command->ids, c->client, sizeof c->client);
