@@ -168,8 +168,9 @@ def test_what_does_not_fit_with_tls():
         reasons.append(m.wait_reason("TLS: ", "the ssl.quorum keys must name a CA of its certificate"))
         m.set_keys(WORLD.tls(WORLD.other))
         reasons.append(m.wait_reason("TLS: refused by the server", "trustStore must hold the CA"))
-        m.set_keys(WORLD.tls(WORLD.elsewhere))
-        reasons.append(m.wait_reason("TLS: refused by the server", "which must name this host"))
+        if zookeeper.VERSION < (3, 9):  # newer ones do not compare the name with the learner's address
+            m.set_keys(WORLD.tls(WORLD.elsewhere))
+            reasons.append(m.wait_reason("TLS: refused by the server", "which must name this host"))
         m.set_keys({**WORLD.tls(), **WORLD.sasl()})
         reasons.append(m.wait_reason("remove mirror.sasl.file"))
         m.set_keys(WORLD.tls())
