@@ -2,19 +2,20 @@
 
 #include "admin/console/caller_names.h"
 #include "admin/console/layout_names.h"
+#include "base/map.h"
 #include "state/query.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-enum { WAYS = 4, IDS_KEPT = 128 };
+enum { WAYS = 2, IDS_KEPT = 128 };
 
 /* Values of writer_record.caller that are no hash. */
 enum { CALLER_NONE = 0, CALLER_MIRROR = 1 };
 
-/* Small, because each write needs one: WAYS of them are two lines of the processor's cache. */
+/* Small, because each write needs one: WAYS of them are a line of the processor's cache. */
 struct writer_record {
-    uint64_t path; /* hash */
+    uint64_t path; /* hash; two paths with one only make room too early */
     int64_t zxid;  /* 0: the record is empty */
     int64_t session;
     uint64_t caller; /* hash of its ids: where its words are */
@@ -94,7 +95,7 @@ static uint64_t note_caller(struct last_writers *w, const struct command *comman
 static void note_writer(struct last_writers *w, const struct command *command, int64_t zxid,
                         struct slice path)
 {
-    uint64_t hash = hash_keyed(&w->service->key, path.data, path.len);
+    uint64_t hash = hash_bytes(path.data, path.len);
     struct writer_record *first = &w->table->records[writers_of(hash)];
     struct writer_record *r = first;
     for (size_t i = 0; i < WAYS; i++) {
@@ -160,7 +161,7 @@ static const struct writer_record *writer_find(const struct last_writers *w,
     if (w->table == NULL || w->generation != w->service->generation) {
         return NULL;
     }
-    uint64_t hash = hash_keyed(&w->service->key, path.data, path.len);
+    uint64_t hash = hash_bytes(path.data, path.len);
     const struct writer_record *first = &w->table->records[writers_of(hash)];
     for (size_t i = 0; i < WAYS; i++) {
         if (first[i].path == hash && first[i].zxid == node->mzxid && node->mzxid != 0) {

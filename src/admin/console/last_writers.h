@@ -4,7 +4,7 @@
  * another write's.
  *
  * Bounded: LAST_WRITERS_MAX nodes and the words for WRITER_CALLERS_MAX callers (addresses with identities), 200 KB that are
- * allocated with the first write. Of four nodes the one that was written first makes room; a caller that makes room for
+ * allocated with the first write. Of two nodes the one that was written first makes room; a caller that makes room for
  * another one leaves the session known. The creation of nodes with a sequence number is not recorded: queues and locks
  * would push out the rest. The creation of an ephemeral node needs no record: its session is kept with it.
  */
