@@ -296,8 +296,7 @@ bool connection_ready(struct connection *c)
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    bool served = leadership_in_contact(s) || c->read_only ||
-                  (connection_is_new(c) && !leadership_is_awaited(c));
+    bool served = leadership_in_contact(s) || c->read_only || connection_is_new(c);
     if (!served || !service_admits(s)) {
         connection_throttle(c, NULL);
     } else if (c->address->account.bytes[ACCOUNT_REQUESTS] >= limits->address_bytes_max) {
@@ -951,10 +950,6 @@ size_t connection_input(struct connection *c, struct slice bytes)
         }
         if (rc < 0) {
             connection_bad_frame(c, len);
-            break;
-        }
-        if (c->stage == CONNECTION_HANDSHAKE && leadership_delays(c, body)) {
-            connection_throttle(c, NULL);
             break;
         }
         taken += 4 + body.len;

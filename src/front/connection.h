@@ -81,7 +81,6 @@ struct connection {
     int64_t seen_zxid;   /* newest zxid that its client has seen, also at other servers */
     /* deadline of the handshake, of closing, or of waiting for memory, monotonic ms */
     int64_t handshake_at;
-    int64_t patient_until_ms;       /* its session request waits for a leader until then; 0: not */
     const char *host;               /* peer's numeric address, borrowed */
     const char *peer;               /* host:port for log lines, borrowed */
     struct client_address *address; /* of host: shared by all its connections */

@@ -5,11 +5,7 @@
 
 #include <assert.h>
 
-enum {
-    CONTACT_TICKS_MAX = 2, /* ticks without contact after which clients are dropped */
-    BEGIN_TICKS = 2,       /* ticks after the start in which session requests may wait */
-    PATIENCE_SHARES = 8,   /* one of these parts of its timeout a session request may wait */
-};
+enum { CONTACT_TICKS_MAX = 2 }; /* ticks without contact after which clients are dropped */
 
 void leadership_init(struct leadership *s)
 {
@@ -44,12 +40,6 @@ int leadership_full_timeouts(struct service *s, int64_t now_ms)
     state_session_each(s->state, full_timeout, &t);
     s->collector.look_at = now_ms + s->collector.options.interval_ms;
     return t.rc;
-}
-
-int leadership_begin(struct service *s, int64_t now_ms)
-{
-    s->standing.begins_until_ms = now_ms + (int64_t)BEGIN_TICKS * s->limits.tick_ms;
-    return leadership_full_timeouts(s, now_ms);
 }
 
 int leadership_set(struct service *s, bool leads)
@@ -188,50 +178,6 @@ static int64_t contact_age_ms(const struct service *s)
 bool leadership_in_contact(const struct service *s)
 {
     return !s->standing.gathering && (s->standing.sole || contact_age_ms(s) <= s->limits.tick_ms);
-}
-
-/* 0: it does not wait. */
-static int64_t patience_ms(const struct service *s, int32_t timeout_ms)
-{
-    int64_t left_ms = s->standing.begins_until_ms - s->now_ns / 1000000;
-    int64_t share_ms = timeout_ms / PATIENCE_SHARES;
-    int64_t wait_ms = left_ms < share_ms ? left_ms : share_ms;
-    return wait_ms > 0 && !s->mirrored && !leadership_in_contact(s) ? wait_ms : 0;
-}
-
-bool leadership_delays(struct connection *c, struct slice frame)
-{
-    struct wire_reader r = wire_reader_make(frame);
-    struct wire_connect_request request;
-    int64_t wait_ms = 0;
-    if (c->patient_until_ms == 0 && wire_decode_connect_request(&r, &request) == 0) {
-        wait_ms = patience_ms(c->service, request.timeout_ms);
-    }
-    if (wait_ms > 0) {
-        c->patient_until_ms = c->service->now_ns / 1000000 + wait_ms;
-    }
-    return wait_ms > 0;
-}
-
-bool leadership_is_awaited(const struct connection *c)
-{
-    return c->stage == CONNECTION_HANDSHAKE && c->patient_until_ms > c->service->now_ns / 1000000 &&
-           !leadership_in_contact(c->service);
-}
-
-void leadership_end_delays(struct service *s, int64_t now_ms)
-{
-    struct list *next;
-    for (struct list *it = s->throttled.next; it != &s->throttled; it = next) {
-        struct connection *c = CONTAINER_OF(it, struct connection, throttled);
-        next = it->next;
-        if (connection_is_new(c) && c->patient_until_ms <= now_ms) {
-            list_remove(&c->throttled);
-            if (list_empty(&c->dirty)) {
-                list_push_back(&s->dirty, &c->dirty);
-            }
-        }
-    }
 }
 
 void leadership_look_at_contact(struct service *s)

@@ -31,8 +31,7 @@ struct leadership {
     bool sole;  /* the only member: its applied state is the newest */
     int64_t
         contact_at; /* when the newest report was sent that a leader with a quorum acknowledged */
-    int64_t begins_until_ms; /* session requests may wait for the first contact until then */
-    bool leaving;            /* a reconfig removed this server: it sends its clients away */
+    bool leaving;   /* a reconfig removed this server: it sends its clients away */
     bool
         gathering; /* the ensemble began with imported data, and waits for a majority of its members */
     bool drained;       /* an operator empties this server: it takes no sessions (daemon/drain.h) */
@@ -59,9 +58,6 @@ void leadership_init(struct leadership *s);
 /* Gives every session its full timeout from now, and restarts the collector. 0 or CONCLAVE_ENOMEM. */
 int leadership_full_timeouts(struct service *s, int64_t now_ms) CONCLAVE_MUST_USE;
 
-/* The same when the server begins to accept clients, whose session requests may wait for a while from now. */
-int leadership_begin(struct service *s, int64_t now_ms) CONCLAVE_MUST_USE;
-
 /* This server became leader, or stopped leading. A new leader gives every session a full timeout. 0 or
  * CONCLAVE_ENOMEM. */
 int leadership_set(struct service *s, bool leads) CONCLAVE_MUST_USE;
@@ -77,17 +73,6 @@ void leadership_lose_contact(struct service *s);
 
 /* Whether this server may answer its clients, at the service's time. */
 bool leadership_in_contact(const struct service *s);
-
-/* Whether this session request waits here for the first contact after the server's start. Clients that are refused pause as long
- * as they like, so those who come while an ensemble starts are served sooner if they wait here; at most two ticks after the start,
- * and a share of the session's timeout, which leaves time for other servers in case this one is alone. */
-bool leadership_delays(struct connection *c, struct slice frame);
-
-/* Whether it waits now. */
-bool leadership_is_awaited(const struct connection *c);
-
-/* Regular work: session requests that have waited long enough go on, and are refused. */
-void leadership_end_delays(struct service *s, int64_t now_ms);
 
 /* Regular work: drops the clients after two ticks without contact. */
 void leadership_look_at_contact(struct service *s);

@@ -189,7 +189,7 @@ int service_begin(struct service *s)
     pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
     session_tracker_lead(s->sessions, s->standing.leads);
     int rc = mirror_look(s);
-    rc = rc == 0 ? leadership_begin(s, now_ms) : rc;
+    rc = rc == 0 ? leadership_full_timeouts(s, now_ms) : rc;
     s->beat_at = now_ms + service_beat_ms(s);
     (void)clock_watch_step(&s->clock_watch, s->clock); /* the first look */
     s->serving = true;
@@ -786,7 +786,6 @@ void service_tick(struct service *s)
         service_close_acls(s, now_ms);
     }
     log_tick();
-    leadership_end_delays(s, now_ms);
     while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
         if (c->handshake_at > now_ms) {

@@ -173,47 +173,6 @@ static void test_no_contact(void **state)
     service_harness_finish(&h);
 }
 
-/* While an ensemble starts, a session request waits for its leader: for a share of the timeout, and not for ever. */
-static void test_session_requests_wait_for_the_first_contact(void **state)
-{
-    enum { TIMEOUT_MS = 8000, SHARE_MS = TIMEOUT_MS / 8 };
-    struct service_harness h;
-    struct guest served;
-    struct guest refused;
-    struct guest late;
-    struct wire_connect_response response;
-    service_harness_init(&h, NULL);
-    h.service.standing.sole = false;
-    guest_init(&served, &h);
-    guest_init(&refused, &h);
-    guest_init(&late, &h);
-    guest_connect(&refused, 0, TIMEOUT_MS, 0, SLICE_NULL, true);
-    stand_still(&h, SHARE_MS - 1);
-    guest_connect(&served, 0, TIMEOUT_MS, 0, SLICE_NULL, true);
-    service_harness_advance(&h, 0);
-    service_harness_settle(&h);
-    guest_expect_nothing(&served);
-    assert_false(refused.closed);
-    assert_false(connection_ready(&served.c));
-    service_harness_advance(&h, 1);
-    service_harness_settle(&h);
-    assert_true(refused.closed);
-    assert_false(served.closed);
-    leadership_contact(&h.service, h.now_ms);
-    service_harness_settle(&h);
-    guest_connected(&served, &response);
-    assert_int_not_equal(response.session_id, 0);
-
-    stand_still(&h, 2 * h.service.limits.tick_ms);
-    guest_connect(&late, 0, TIMEOUT_MS, 0, SLICE_NULL, true); /* the start is over */
-    service_harness_settle(&h);
-    assert_true(late.closed);
-    guest_finish(&served);
-    guest_finish(&refused);
-    guest_finish(&late);
-    service_harness_finish(&h);
-}
-
 /* An answer made during contact that has not left the server yet waits for contact, too. */
 static void test_answers_wait_for_contact(void **state)
 {
@@ -507,7 +466,6 @@ int main(void)
         cmocka_unit_test(test_a_write_proves_what_is_in_front),
         cmocka_unit_test(test_confirmed_too_late),
         cmocka_unit_test(test_no_contact),
-        cmocka_unit_test(test_session_requests_wait_for_the_first_contact),
         cmocka_unit_test(test_answers_wait_for_contact),
         cmocka_unit_test(test_too_long_silent),
         cmocka_unit_test(test_events_keep_nobody_alive),
