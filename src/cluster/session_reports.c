@@ -346,9 +346,12 @@ void session_reports_ages(const struct ensemble *e, int64_t owner, int64_t *ret_
                           int64_t *ret_reborn_ms)
 {
     const struct reporter *p = find_reporter(&e->reports, (uint64_t)owner);
+    /* The time of the decision, against which a session's silence is held: a later look at the clock differs. */
+    int64_t now = e->service->now_ns / 1000000;
     if (p != NULL) {
-        *ret_report_ms = now_ms(e) - p->heard_ms;
-        *ret_reborn_ms = p->began_ms != CONTACT_NEVER ? now_ms(e) - p->began_ms : *ret_reborn_ms;
+        *ret_report_ms = later(now - p->heard_ms, 0);
+        *ret_reborn_ms =
+            p->began_ms != CONTACT_NEVER ? later(now - p->began_ms, 0) : *ret_reborn_ms;
     }
 }
 

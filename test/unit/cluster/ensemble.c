@@ -72,6 +72,27 @@ static void ask_for_session(struct fixture *f, struct guest *p)
     service_harness_turn(&f->h);
 }
 
+/* How long a server has run is told as of the time of the service, like how long a session was silent: the verdict compares
+ * them, and a millisecond more would charge the client. */
+static void test_ages_are_of_the_time_of_the_decision(void **state)
+{
+    struct fixture f;
+    int64_t report_ms = -1;
+    int64_t reborn_ms = -1;
+    fixture_open(&f);
+    struct reporter *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    *p = (struct reporter){.id = 3, .began_ms = f.h.now_ms, .heard_ms = f.h.now_ms};
+    f.e.reports.reporters = p;
+    f.e.reports.n_reporters = f.e.reports.cap_reporters = 1;
+    (void)service_time_ms(&f.h.service);
+    f.h.now_ms += 5;
+    session_reports_ages(&f.e, 3, &report_ms, &reborn_ms);
+    assert_int_equal(report_ms, 0);
+    assert_int_equal(reborn_ms, 0);
+    fixture_close(&f);
+}
+
 /* The newest message comes back through the log. */
 static void apply_sent(struct fixture *f)
 {
@@ -499,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_the_leader_is_the_odd_one),
         cmocka_unit_test(test_one_of_two_gives_way),
         cmocka_unit_test(test_a_write_comes_back),
+        cmocka_unit_test(test_ages_are_of_the_time_of_the_decision),
         cmocka_unit_test(test_a_sole_voter_does_not_lead_yet),
         cmocka_unit_test(test_the_last_run_was_ahead),
         cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
