@@ -245,19 +245,28 @@ static int import_check_old_files(const struct server_options *o, int64_t import
     return 0;
 }
 
+/* Looks at a folder that has files of Apache's (*ret_files) or had some. 1, 0: it never had any, or an error. */
+static int look_at_folder(const struct server_options *o, bool *ret_files, struct found_look *ret,
+                          struct error_text *problem)
+{
+    *ret_files = apache_folder_is(o->data_dir);
+    if (!*ret_files && !apache_folder_was(o->data_dir)) {
+        return 0;
+    }
+    int rc = found_folder_look(o->data_dir, ret, problem);
+    return rc == 0 ? 1 : rc;
+}
+
 /* Whether the folder has files of Apache's that no server of ours has taken over yet. */
 static int import_is_due(const struct server_options *o, bool *ret, char **ret_text)
 {
     struct error_text problem = {NULL};
     struct found_look look;
-    bool files = apache_folder_is(o->data_dir);
+    bool files;
+    int rc = look_at_folder(o, &files, &look, &problem);
     *ret = false;
-    if (!files && !apache_folder_was(o->data_dir)) {
-        return 0;
-    }
-    int rc = found_folder_look(o->data_dir, &look, &problem);
-    if (rc != 0) {
-        return import_fail(rc, error_text_take(&problem, rc), ret_text);
+    if (rc <= 0) {
+        return rc == 0 ? 0 : import_fail(rc, error_text_take(&problem, rc), ret_text);
     }
     *ret = !look.ready;
     return look.ready && files ? import_check_old_files(o, look.imported_zxid, ret_text) : 0;
@@ -292,14 +301,11 @@ int apache_import_look(const struct server_options *o, struct apache_import_look
 {
     struct error_text problem = {NULL};
     struct found_look look;
-    bool files = apache_folder_is(o->data_dir);
+    bool files;
     *ret = (struct apache_import_look){.files = APACHE_FILES_NONE};
-    if (!files && !apache_folder_was(o->data_dir)) {
-        return 0;
-    }
-    int rc = found_folder_look(o->data_dir, &look, &problem);
+    int rc = look_at_folder(o, &files, &look, &problem);
     error_text_finish(&problem);
-    if (rc != 0) {
+    if (rc <= 0) {
         return rc == CONCLAVE_ENOMEM ? rc : 0;
     }
     if (!look.ready) {

@@ -64,8 +64,9 @@ size_t learner_servers_parse(struct slice text, struct net_address ret[LEARNER_S
     return count;
 }
 
-static void part_ended(struct learner_link *l)
+static void part_ended(void *owner)
 {
+    struct learner_link *l = owner;
     assert(l->parts > 0);
     if (--l->parts == 0) {
         stream_buffer_release(l->read_buffer);
@@ -87,16 +88,11 @@ static void link_wait(struct learner_link *l, int64_t ms)
     }
 }
 
-static void on_login_closed(void *ctx)
-{
-    part_ended(ctx);
-}
-
 static void drop_login(struct learner_link *l)
 {
     struct learner_login *login = l->login;
     l->login = NULL;
-    learner_login_close(login, on_login_closed, l);
+    learner_login_close(login, part_ended, l);
 }
 
 static void drop_connection(struct learner_link *l)
@@ -258,11 +254,6 @@ static void on_ended(void *owner, int error)
     }
 }
 
-static void on_closed(void *owner)
-{
-    part_ended(owner);
-}
-
 /* The protocol of learners begins. */
 static void begin_learner(struct learner_link *l)
 {
@@ -311,7 +302,7 @@ static const struct stream_handler HANDLER = {.data = link_data,
                                               .sent = on_sent,
                                               .secured = on_secured,
                                               .ended = on_ended,
-                                              .closed = on_closed};
+                                              .closed = part_ended};
 
 static void on_connected(void *ctx, struct stream *stream, int error)
 {
