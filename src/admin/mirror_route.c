@@ -174,7 +174,7 @@ static unsigned act_follow(struct mirror_route *t, const struct http_request *re
     const char *reads = http_argument(request, "reads");
     const char *argument = http_argument(request, "replace");
     const struct service *s = route_service(t);
-    /* Whoever came without credentials, because there seemed to be nothing to lose, replaces nothing. */
+    /* A request without credentials replaces nothing: it was admitted because the tree was empty, and clients may have written since. */
     bool replace = argument != NULL && strcmp(argument, "1") == 0 && needs_credentials(s);
     struct state_mirror m = {.any_reader = reads == NULL || strcmp(reads, "any") == 0};
     if (source == NULL || strlen(source) > MIRROR_SOURCE_MAX ||

@@ -110,7 +110,8 @@ static int txn_log_refuse(const struct apache_txn_log *log, uint64_t offset, con
                      (unsigned long long)offset, why);
 }
 
-/* The place of the first whole entry behind the first byte, or of what could be one where too many could; 0: there is none. */
+/* The place of the first whole entry behind the first byte; 0: no entry follows. When the budget is spent, the next place that looks
+ * like an entry counts as one. */
 static size_t next_entry(struct apache_txn_log *log, struct slice bytes)
 {
     for (size_t i = 1; i + ENTRY_MIN < bytes.len; i++) {

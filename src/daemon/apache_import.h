@@ -39,7 +39,7 @@ struct apache_import_look {
     uint64_t transactions;
     int64_t epoch;
     int64_t zxid;
-    int64_t time_ms;  /* of the last transaction; 0: there is none behind the snapshot */
+    int64_t time_ms;  /* of the last transaction; 0: no transaction follows the snapshot */
     char *unfinished; /* file whose last entry is not complete, or NULL */
     uint64_t unfinished_at;
 };

@@ -86,7 +86,7 @@ static void give_up_pieces(struct service *s)
     struct state_replacement *r = &s->replacement;
     const struct replacement_pieces *p = &r->pieces;
     if (p->id == 0 || !s->standing.leads || !s->serving) {
-        r->given_up = 0; /* what was proposed is applied, or may be lost with the lead */
+        r->given_up = 0; /* the proposal is applied, or may be lost with the lead */
         return;
     }
     if (p->id == r->id || p->id == r->given_up) {

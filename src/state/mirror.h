@@ -31,7 +31,7 @@ bool state_is_empty(const struct state *s);
 
 /* The body of MIRROR_BEGIN (`synced` does not count; replace: nodes that are there may go), and of MIRROR_END. Errors of the
  * commands: CONCLAVE_BAD_ARGUMENTS: malformed; CONCLAVE_NODE_EXISTS: it is a mirror already; CONCLAVE_NOT_EMPTY: there are nodes;
- * CONCLAVE_NO_NODE: it is none, or another one; CONCLAVE_BAD_VERSION: MIRROR_END expects another zxid. */
+ * CONCLAVE_NO_NODE: it is no mirror, or another mirror; CONCLAVE_BAD_VERSION: MIRROR_END expects another zxid. */
 void mirror_begin_encode(struct buf *out, const struct state_mirror *m, bool replace);
 void mirror_end_encode(struct buf *out, int64_t id, int64_t expected_zxid);
 

@@ -193,7 +193,7 @@ def test_what_does_not_fit_with_sasl():
 
 
 def test_files_that_do_not_serve():
-    """A server says at its start what is wrong, and does not start."""
+    """A server names the fault at its start, and does not start."""
     def refused(keys, *words):
         done = subprocess.run([program(), "server", "--data", os.path.join(WORLD.folder, "data"), "--listen", "127.0.0.1:0",
                                "--admin", "off", *(word for key, value in keys.items() for word in (f"--{key}", value))],

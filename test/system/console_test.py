@@ -706,7 +706,7 @@ def live_regions():
 
 @case
 def focus_order():
-    """Who goes to another page by keyboard goes on in its content, not at the top of the page."""
+    """After a change of page by keyboard, the focus is in the content of the new page, not at its top."""
     server = World.ensemble().members[0]
     with zk.Connection(server.address, 40000) as client:
         for path in ("/focus", "/focus/one", "/focus/one/two"):

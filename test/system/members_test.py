@@ -452,7 +452,7 @@ def test_an_interrupted_add():
 
 
 def test_an_add_beside_another():
-    """While one waits for its server, another is told so, with what to do."""
+    """While one add waits for its server, a second one reports that, with advice."""
     with Ensemble(3, options=SUPER) as ensemble:
         member, line = newcomer(ensemble, 4)
         words = ["members", "add", f"4={line}", "--server", ensemble.hosts, "--auth", AUTH]

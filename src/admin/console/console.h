@@ -35,7 +35,7 @@ struct console {
 void console_init(struct console *c, struct view *v);
 void console_finish(struct console *c);
 
-/* Looks at the hand-overs and writes of another server from now on, NULL: of none. The one before it still exists. */
+/* Looks at the hand-overs and writes of another server from now on; NULL: of no server. The previous server must still exist. */
 void console_attach(struct console *c, struct server *server);
 
 /* Takes a sample when it is time, and notes a change of leader. Call it every second or oftener. True: the leader, or

@@ -38,7 +38,7 @@ struct state;
 struct watch_table;
 struct znode;
 
-/* Who reads. */
+/* The reader, and what the ACLs permit to it. */
 struct node_reader {
     bool all_readable;      /* with skipACL: everything may be read */
     struct wire_vector ids; /* count 0: none */

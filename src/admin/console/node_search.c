@@ -8,7 +8,7 @@
 #include <assert.h>
 
 enum {
-    BYTES_PER_LOOK = 64, /* of names; so many are compared in the time of a look */
+    BYTES_PER_LOOK = 64, /* of names; compared in the time of one look */
     IDS_PER_LOOK = 8,    /* entries of an ACL */
 };
 

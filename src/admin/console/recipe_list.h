@@ -34,9 +34,9 @@ enum {
     RECIPES_WATCH_MEMORY_MAX =
         16 << 20,                /* bytes of all watches; with more, no list looks at them */
     RECIPES_CHILDREN_MAX = 2000, /* children of one candidate that are read */
-    RECIPES_HELD_MAX = 50,       /* recipes in the list of what is held */
+    RECIPES_HELD_MAX = 50,       /* recipes in the list of held ones */
     RECIPES_ALL_MAX = 500,       /* in the whole list */
-    RECIPES_LINE_MAX = 5,        /* members of a line in the list of what is held */
+    RECIPES_LINE_MAX = 5,        /* members of a line in the list of held ones */
     RECIPES_LINE_ALL_MAX = 50,   /* in the whole list */
     RECIPES_RECORD_MAX = 4096,   /* bytes of a Redis set's record */
 };

@@ -26,7 +26,7 @@ struct source_access {
     struct cyrus_settings *login; /* NULL: no SASL */
 };
 
-/* 0; or CONCLAVE_EINVAL, CONCLAVE_EUNSUPPORTED or CONCLAVE_ENOMEM with *ret_text: what is wrong, and what to do. */
+/* 0; or CONCLAVE_EINVAL, CONCLAVE_EUNSUPPORTED or CONCLAVE_ENOMEM with *ret_text: the fault and its remedy. */
 int source_access_init(struct source_access *a, const struct source_settings *settings,
                        char **ret_text) CONCLAVE_MUST_USE;
 

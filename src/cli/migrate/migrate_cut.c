@@ -335,7 +335,7 @@ static size_t count_folders(const struct option_list *folders)
         }
         free(inner);
         n += found && !again;
-        count += !again; /* one that is missing is told when it is read */
+        count += !again; /* a missing folder is reported when it is read */
     }
     return count;
 }

@@ -1,4 +1,4 @@
-/* The search by path: what matches, its parts, what goes meanwhile, and what a reader may not see. */
+/* The search by path: matches, pages, nodes that are deleted meanwhile, and nodes that the reader may not see. */
 #include "admin/console/node_search.h"
 #include "support/world.h"
 
